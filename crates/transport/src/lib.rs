@@ -1,0 +1,1 @@
+//! Connections, streams and bodies; the network turned into outcomes; the one attempt loop.
