@@ -1,0 +1,45 @@
+//! The rules of the decision, in their order, and how a decision went through them.
+
+/// A rule of the decision. Rules up to [`UnknownOutcome`](Rule::UnknownOutcome) propose; those after it may turn the
+/// proposal into a return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+pub enum Rule {
+    /// 1. The caller cancelled, or the deadline passed.
+    CallEnded,
+    /// 2. What was provably unprocessed is replayed.
+    Unprocessed,
+    /// 3. `Should-Retry` on an error status.
+    ShouldRetry,
+    /// 4. An unknown outcome that somebody can look up.
+    Reconcile,
+    /// 5. The status table.
+    Status,
+    /// 6. An unknown outcome needs a permit.
+    UnknownOutcome,
+    /// 7. A streamed request body is not retried.
+    StreamedBody,
+    /// 8. `retries` and `connection_retries`.
+    Counter,
+    /// 9 and 10. The wait must end before the deadline.
+    Deadline,
+    /// 11. The retry budget.
+    Budget,
+}
+
+/// Sees a decision go through the rules.
+pub trait Trace {
+    /// The rule did not end the decision.
+    fn passed(&mut self, rule: Rule);
+    /// The rule ended it.
+    fn decided(&mut self, rule: Rule);
+}
+
+/// Sees nothing, and costs nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoTrace;
+
+impl Trace for NoTrace {
+    fn passed(&mut self, _: Rule) {}
+    fn decided(&mut self, _: Rule) {}
+}
