@@ -606,7 +606,7 @@ pub trait Filesystem: Send + Sync + 'static {
             impl ::connectrpc::Encodable<GetWatcherEventsResponse> + Send + use<'a, Self>,
         >,
     > + Send;
-    /// Ends a watcher. Repeatable.
+    /// Ends a watcher. Repeatable: what has ended stays ended.
     ///
     /// `'a` lets the response body borrow from `&self` (e.g. server-resident state).
     ///

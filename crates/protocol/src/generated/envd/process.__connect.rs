@@ -471,7 +471,7 @@ pub trait Process: Send + Sync + 'static {
             >,
         >,
     > + Send;
-    /// Changes a process's terminal size.
+    /// Changes a process's terminal size. Not repeatable: a late repeat would undo a newer size.
     ///
     /// `'a` lets the response body borrow from `&self` (e.g. server-resident state).
     ///
@@ -542,7 +542,7 @@ pub trait Process: Send + Sync + 'static {
             impl ::connectrpc::Encodable<SendSignalResponse> + Send + use<'a, Self>,
         >,
     > + Send;
-    /// Closes a process's standard input, so that it reads end-of-file. Repeatable.
+    /// Closes a process's standard input, so that it reads end-of-file. Repeatable: what is closed stays closed.
     ///
     /// `'a` lets the response body borrow from `&self` (e.g. server-resident state).
     ///

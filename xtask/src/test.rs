@@ -1,0 +1,131 @@
+//! Builds and runs every test whose tools are present, and says what was left out and why.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::command::{cargo, is_present, run, run_watched};
+
+/// A test prints this, its name and the reason when a tool or a kernel feature that it needs is missing.
+const SKIP_MARK: &str = "SKIP ";
+
+/// Packages of other languages go here; git ignores it.
+const TOOLS_FOLDER: &str = ".tools";
+
+/// Runs all. With `no_skip` a skipped test is a failure.
+pub(crate) fn run_all(root: &Path, no_skip: bool) -> Result<(), String> {
+    let mut report = Report::default();
+    report.take("build", run(&mut cargo(root, &["build", "--workspace", "--all-targets"])));
+    if report.failed.is_empty() {
+        rust(root, &mut report);
+        report.take("documentation examples", run(&mut cargo(root, &["test", "--workspace", "--doc"])));
+        python_sdk(root, &mut report);
+    }
+    report.finish(no_skip)
+}
+
+/// nextest where it is installed, since it isolates tests from one another; else cargo's own runner.
+fn rust(root: &Path, report: &mut Report) {
+    let mut command = if is_present("cargo-nextest") {
+        // The marks of skipped tests are in the output of tests that passed.
+        cargo(root, &["nextest", "run", "--workspace", "--success-output", "immediate", "--no-fail-fast"])
+    } else {
+        cargo(
+            root,
+            &["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast", "--", "--nocapture"],
+        )
+    };
+    // nextest prints its report and the tests' output to standard error.
+    command.env("CARGO_TERM_COLOR", "never");
+    let mut wrapped = Command::new("sh");
+    wrapped.arg("-c").arg("exec \"$@\" 2>&1").arg("sh").arg(command.get_program());
+    wrapped.args(command.get_args()).current_dir(root);
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value {
+            wrapped.env(name, value);
+        }
+    }
+    let mut skipped = BTreeSet::new();
+    let result = run_watched(&mut wrapped, |line| {
+        if let Some(skip) = line.trim_start().strip_prefix(SKIP_MARK) {
+            skipped.insert(skip.to_owned());
+        }
+    });
+    report.skipped.extend(skipped);
+    report.take("Rust tests", result);
+}
+
+/// The official Python SDK, as published, against the local server.
+fn python_sdk(root: &Path, report: &mut Report) {
+    const NAME: &str = "the official Python SDK on the local server";
+    let tests = root.join("crates/local/tests/python");
+    if !is_present("python3") {
+        report.skipped.insert(format!("{NAME}: no python3"));
+        return;
+    }
+    let python = match virtual_environment(root, "python-sdk", &tests.join("requirements.txt")) {
+        Ok(python) => python,
+        Err(reason) => {
+            report.skipped.insert(format!("{NAME}: {reason}"));
+            return;
+        }
+    };
+    let result = run(Command::new(python)
+        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
+        .arg(&tests)
+        .env("ONCEBOX_BIN", root.join("target/debug/oncebox"))
+        .env("PYTHONDONTWRITEBYTECODE", "1"));
+    report.take(NAME, result);
+}
+
+/// Makes a virtual environment with the pinned packages, or brings one up to date. Returns its Python.
+fn virtual_environment(root: &Path, name: &str, requirements: &Path) -> Result<PathBuf, String> {
+    let folder = root.join(TOOLS_FOLDER).join(name);
+    let python = folder.join("bin/python");
+    if !python.exists() {
+        run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
+    }
+    run(Command::new(&python)
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
+        .arg(requirements))?;
+    Ok(python)
+}
+
+#[derive(Default)]
+struct Report {
+    passed: Vec<&'static str>,
+    failed: Vec<String>,
+    skipped: BTreeSet<String>,
+}
+
+impl Report {
+    fn take(&mut self, name: &'static str, result: Result<(), String>) {
+        match result {
+            Ok(()) => self.passed.push(name),
+            Err(error) => self.failed.push(format!("{name}: {error}")),
+        }
+    }
+
+    fn finish(self, no_skip: bool) -> Result<(), String> {
+        println!();
+        for name in &self.passed {
+            println!("passed   {name}");
+        }
+        for reason in &self.skipped {
+            println!("skipped  {reason}");
+        }
+        if self.skipped.is_empty() {
+            println!("nothing was skipped");
+        }
+        for failure in &self.failed {
+            println!("FAILED   {failure}");
+        }
+        if !self.failed.is_empty() {
+            return Err("some tests failed".into());
+        }
+        if no_skip && !self.skipped.is_empty() {
+            return Err("--no-skip: some tests were skipped".into());
+        }
+        Ok(())
+    }
+}
