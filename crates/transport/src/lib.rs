@@ -1,1 +1,44 @@
 //! Connections, streams and bodies; the network turned into outcomes; the one attempt loop.
+//!
+//! [`Client`] makes HTTP calls over HTTP/1.1 or HTTP/2. Each attempt of a call ends in an
+//! [`Outcome`](oncebox_policy::Outcome) that says what is *known*: nothing was sent, the server refused it, it
+//! answered, or it was sent and nobody knows. [`oncebox_policy`] decides what follows. There is one loop, and one
+//! ledger a call: what connects, refusals and statuses take away is counted together.
+//!
+//! ```no_run
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), oncebox_transport::Error> {
+//! use oncebox_transport::{Body, CallOptions, Client};
+//!
+//! let client = Client::new();
+//! let request = http::Request::post("http://127.0.0.1:3000/things").body(Body::from("{}")).unwrap();
+//! match client.send_collected(request, CallOptions::new()).await {
+//!     Ok(response) => println!("{}", response.status()),
+//!     Err(error) if error.may_have_been_processed() => println!("nobody knows: {error}"),
+//!     Err(error) => println!("not done: {error}"),
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! What this version does not do yet: TLS (an `https` URL is refused), proxies, and more than one HTTP/2 connection
+//! to a server.
+
+#![deny(missing_docs)]
+
+mod body;
+mod call;
+mod client;
+mod conn;
+mod dial;
+mod error;
+mod io;
+mod options;
+mod origin;
+
+pub use body::{Body, BoxError, ResponseBody};
+pub use call::History;
+pub use client::{Client, ClientBuilder};
+pub use error::{BodyError, Error};
+pub use options::{CallOptions, HttpVersion};
+
+pub use oncebox_policy as policy;

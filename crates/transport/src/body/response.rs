@@ -1,0 +1,169 @@
+//! The response body: it holds its stream or connection until it ends or is dropped.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::{Instant, Sleep};
+
+use crate::error::{BodyError, BodyErrorKind};
+
+/// A response body, read from the network as it is polled.
+///
+/// While it lives it occupies its stream (HTTP/2) or connection (HTTP/1.1). Reading it to the end or dropping it
+/// frees that; dropping it early cancels the stream.
+pub struct ResponseBody {
+    source: Source,
+    idle: Option<IdleLimit>,
+    received: u64,
+    /// Freed after `source`, so that a slot is never handed on before the stream that filled it is gone.
+    exchange: Option<Box<dyn Held>>,
+}
+
+enum Source {
+    Empty,
+    Http1(hyper::body::Incoming),
+    Http2 { stream: h2::RecvStream, data_ended: bool },
+}
+
+/// What a response holds on to. `finish` is called when the body ended well; dropping it without that call means
+/// that the exchange was cut short.
+pub(crate) trait Held: Send {
+    fn finish(self: Box<Self>);
+}
+
+impl ResponseBody {
+    pub(crate) fn empty() -> Self {
+        Self { source: Source::Empty, idle: None, received: 0, exchange: None }
+    }
+
+    pub(crate) fn http1(body: hyper::body::Incoming, exchange: Box<dyn Held>) -> Self {
+        let mut body = Self { source: Source::Http1(body), idle: None, received: 0, exchange: Some(exchange) };
+        if body.is_end_stream() {
+            body.finish();
+        }
+        body
+    }
+
+    pub(crate) fn http2(stream: h2::RecvStream, exchange: Box<dyn Held>) -> Self {
+        let source = Source::Http2 { stream, data_ended: false };
+        let mut body = Self { source, idle: None, received: 0, exchange: Some(exchange) };
+        if body.is_end_stream() {
+            body.finish();
+        }
+        body
+    }
+
+    /// Ends the body with an error when nothing arrives for this long. `None` waits for ever.
+    pub(crate) fn set_read_idle_timeout(&mut self, limit: Option<Duration>) {
+        self.idle = limit.map(|limit| IdleLimit { limit, sleep: None });
+    }
+
+    fn finish(&mut self) {
+        self.source = Source::Empty;
+        if let Some(exchange) = self.exchange.take() {
+            exchange.finish();
+        }
+    }
+
+    fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyErrorKind>>> {
+        match &mut self.source {
+            Source::Empty => Poll::Ready(None),
+            Source::Http1(body) => {
+                Pin::new(body).poll_frame(cx).map(|frame| frame.map(|r| r.map_err(|e| BodyErrorKind::Cut(e.into()))))
+            }
+            Source::Http2 { stream, data_ended } => {
+                if !*data_ended {
+                    match ready!(stream.poll_data(cx)) {
+                        Some(Ok(data)) => {
+                            // Fails only for more than was received, or for a stream that is gone.
+                            let _ = stream.flow_control().release_capacity(data.len());
+                            return Poll::Ready(Some(Ok(Frame::data(data))));
+                        }
+                        // The whole response came before: the server only stops an upload (RFC 9113 §8.1).
+                        Some(Err(e)) if e.is_reset() && e.reason() == Some(h2::Reason::NO_ERROR) => {
+                            return Poll::Ready(None);
+                        }
+                        Some(Err(e)) => return Poll::Ready(Some(Err(BodyErrorKind::Cut(e.into())))),
+                        None => *data_ended = true,
+                    }
+                }
+                match ready!(stream.poll_trailers(cx)) {
+                    Ok(Some(trailers)) => Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
+                    Ok(None) => Poll::Ready(None),
+                    Err(e) => Poll::Ready(Some(Err(BodyErrorKind::Cut(e.into())))),
+                }
+            }
+        }
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = &mut *self;
+        let failure = match this.poll_source(cx) {
+            Poll::Pending => match this.idle.as_mut().map(|idle| idle.poll(cx)) {
+                Some(Poll::Ready(limit)) => BodyErrorKind::Idle(limit),
+                _ => return Poll::Pending,
+            },
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some(idle) = &mut this.idle {
+                    idle.sleep = None;
+                }
+                this.received += frame.data_ref().map_or(0, |d| d.len() as u64);
+                return Poll::Ready(Some(Ok(frame)));
+            }
+            Poll::Ready(Some(Err(kind))) => kind,
+            Poll::Ready(None) => {
+                this.finish();
+                return Poll::Ready(None);
+            }
+        };
+        this.source = Source::Empty;
+        this.exchange = None;
+        Poll::Ready(Some(Err(BodyError::new(failure, this.received))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Empty => true,
+            Source::Http1(body) => body.is_end_stream(),
+            Source::Http2 { stream, .. } => stream.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Http1(body) => body.size_hint(),
+            Source::Empty => SizeHint::with_exact(0),
+            Source::Http2 { .. } => SizeHint::default(),
+        }
+    }
+}
+
+impl fmt::Debug for ResponseBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseBody").field("ended", &self.is_end_stream()).field("received", &self.received).finish()
+    }
+}
+
+struct IdleLimit {
+    limit: Duration,
+    /// Set while nothing arrives.
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl IdleLimit {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Duration> {
+        let limit = self.limit;
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + limit)));
+        sleep.as_mut().poll(cx).map(|()| limit)
+    }
+}

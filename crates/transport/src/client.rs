@@ -1,0 +1,252 @@
+//! The client: its options, and the ways to make a call.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use oncebox_policy::Policy;
+use parking_lot::Mutex;
+
+use crate::body::{Body, ResponseBody};
+use crate::call::{self, Answer};
+use crate::error::Error;
+use crate::options::{CallOptions, Defaults, HttpVersion, Limits};
+use crate::origin::{Authority, Origin};
+
+/// Makes HTTP calls. Clones are cheap and share connections, budgets and options.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), oncebox_transport::Error> {
+/// use oncebox_transport::{Body, CallOptions, Client};
+///
+/// let client = Client::builder().retries(1).build();
+/// let request = http::Request::get("http://127.0.0.1:3000/health").body(Body::empty()).unwrap();
+/// let response = client.send_collected(request, CallOptions::new()).await?;
+/// println!("{}, {} bytes", response.status(), response.body().len());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    defaults: Defaults,
+    limits: Limits,
+    version: HttpVersion,
+    max_response_size: usize,
+    origins: Mutex<HashMap<Authority, Arc<Origin>>>,
+    random: Mutex<fastrand::Rng>,
+}
+
+impl Client {
+    /// A client with the default options.
+    pub fn new() -> Self {
+        Self::builder().build()
+    }
+
+    /// Sets options.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// Makes a call and hands its response on as soon as its head has come. From then on nothing is repeated.
+    ///
+    /// A status is not an error: what the server answered last is returned as it came. The response's extensions hold
+    /// the call's [`History`](crate::History).
+    ///
+    /// # Errors
+    ///
+    /// When no answer came, or the request cannot be made.
+    pub async fn send(&self, request: Request<Body>, options: CallOptions) -> Result<Response<ResponseBody>, Error> {
+        match call::run(self, request, options, None).await? {
+            Answer::Streaming(response) => Ok(response),
+            Answer::Collected(response) => Ok(response.map(|_| ResponseBody::empty())),
+        }
+    }
+
+    /// Makes a call and reads its response whole, as part of the attempt: a body that is cut is an unknown outcome,
+    /// and is repeated where a repeat is permitted.
+    ///
+    /// # Errors
+    ///
+    /// When no complete answer came, when it is larger than `max_response_size`, or the request cannot be made.
+    pub async fn send_collected(&self, request: Request<Body>, options: CallOptions) -> Result<Response<Bytes>, Error> {
+        match call::run(self, request, options, Some(self.inner.max_response_size)).await? {
+            Answer::Collected(response) => Ok(response),
+            Answer::Streaming(response) => Ok(response.map(|_| Bytes::new())),
+        }
+    }
+
+    pub(crate) fn defaults(&self) -> &Defaults {
+        &self.inner.defaults
+    }
+
+    pub(crate) fn version(&self) -> HttpVersion {
+        self.inner.version
+    }
+
+    pub(crate) fn random(&self) -> f64 {
+        self.inner.random.lock().f64()
+    }
+
+    pub(crate) fn origin(&self, authority: Authority) -> Arc<Origin> {
+        let mut origins = self.inner.origins.lock();
+        origins.entry(authority.clone()).or_insert_with(|| Origin::new(authority, self.inner.limits)).clone()
+    }
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl tower_service::Service<Request<Body>> for Client {
+    type Response = Response<ResponseBody>;
+    type Error = Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Takes [`CallOptions`] from the request's extensions, where there are any.
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let client = self.clone();
+        let options = request.extensions_mut().remove::<CallOptions>().unwrap_or_default();
+        Box::pin(async move { client.send(request, options).await })
+    }
+}
+
+/// Options of a [`Client`].
+#[derive(Clone, Debug)]
+pub struct ClientBuilder {
+    defaults: Defaults,
+    limits: Limits,
+    version: HttpVersion,
+    max_response_size: usize,
+    seed: Option<u64>,
+}
+
+/// The largest response that is read whole.
+const DEFAULT_MAX_RESPONSE_SIZE: usize = 64 << 20;
+
+impl Default for ClientBuilder {
+    fn default() -> Self {
+        Self {
+            defaults: Defaults::default(),
+            limits: Limits::default(),
+            version: HttpVersion::default(),
+            max_response_size: DEFAULT_MAX_RESPONSE_SIZE,
+            seed: None,
+        }
+    }
+}
+
+impl ClientBuilder {
+    /// All that decides about repeats. Default: [`Policy::default`].
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.defaults.policy = policy;
+        self
+    }
+
+    /// Retries of a call after an answer or an unknown outcome. Default 3.
+    #[must_use]
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.defaults.policy.retries = retries;
+        self
+    }
+
+    /// Repeats of a call after failed connects and refusals. Default 3.
+    #[must_use]
+    pub fn connection_retries(mut self, retries: u32) -> Self {
+        self.defaults.policy.connection_retries = retries;
+        self
+    }
+
+    /// The deadline of a call, from its begin to the response's head (or its end, when it is read whole); zero means
+    /// none. Default 60 s.
+    #[must_use]
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.defaults.request_timeout = timeout;
+        self
+    }
+
+    /// The longest that one attempt may take; zero means as long as the call. Default zero.
+    #[must_use]
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.defaults.attempt_timeout = timeout;
+        self
+    }
+
+    /// Ends a streaming response when nothing came for this long; zero means never. Default 60 s.
+    #[must_use]
+    pub fn read_idle_timeout(mut self, timeout: Duration) -> Self {
+        self.defaults.read_idle_timeout = timeout;
+        self
+    }
+
+    /// How much of a streamed request body is kept to be sent again, in bytes. Default 65,536.
+    #[must_use]
+    pub fn replay_buffer_limit(mut self, bytes: usize) -> Self {
+        self.defaults.replay_buffer_limit = bytes;
+        self
+    }
+
+    /// The largest response that [`Client::send_collected`] reads, in bytes. Default 64 MiB.
+    #[must_use]
+    pub fn max_response_size(mut self, bytes: usize) -> Self {
+        self.max_response_size = bytes;
+        self
+    }
+
+    /// Which HTTP version to speak. Default HTTP/1.1.
+    #[must_use]
+    pub fn http_version(mut self, version: HttpVersion) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// Idle connections kept to one origin. Default 200.
+    #[must_use]
+    pub fn max_connections(mut self, connections: usize) -> Self {
+        self.limits.max_connections = connections;
+        self
+    }
+
+    /// How long an idle HTTP/1.1 connection is kept. Default 4 s, below what common servers allow.
+    #[must_use]
+    pub fn keepalive_expiry(mut self, expiry: Duration) -> Self {
+        self.limits.keepalive_expiry = expiry;
+        self
+    }
+
+    /// Makes the jitter of waits repeatable: the same seed draws the same numbers.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// The client. It opens no connection yet.
+    pub fn build(self) -> Client {
+        Client {
+            inner: Arc::new(Inner {
+                defaults: self.defaults,
+                limits: self.limits,
+                version: self.version,
+                max_response_size: self.max_response_size,
+                origins: Mutex::default(),
+                random: Mutex::new(self.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed)),
+            }),
+        }
+    }
+}

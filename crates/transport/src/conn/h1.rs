@@ -1,0 +1,81 @@
+//! HTTP/1.1 connections: one exchange at a time, kept alive between them.
+
+use std::sync::Arc;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use oncebox_policy::Cause;
+
+use super::Failure;
+use crate::body::AttemptBody;
+use crate::io::{Observed, Protocol, Wire};
+
+/// An idle HTTP/1.1 connection.
+pub(crate) struct H1Connection {
+    sender: http1::SendRequest<AttemptBody>,
+    wire: Arc<Wire>,
+    id: u64,
+    reused: bool,
+}
+
+impl H1Connection {
+    /// Takes over a new socket. `id` names the connection in histories.
+    pub(crate) async fn open(socket: TcpStream, id: u64) -> Result<Self, hyper::Error> {
+        let (io, wire) = Observed::new(socket, Protocol::Http1);
+        let (sender, driver) = http1::Builder::new().preserve_header_case(false).handshake(TokioIo::new(io)).await?;
+        // Ends when the connection does, or when the sender and the response body are dropped.
+        tokio::spawn(async move {
+            if let Err(error) = driver.await {
+                tracing::debug!(connection = id, %error, "HTTP/1.1 connection ended with an error");
+            }
+        });
+        Ok(Self { sender, wire, id, reused: false })
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Whether the peer is known to have ended it.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.wire.ended() || self.sender.is_closed()
+    }
+
+    /// Sends a request and waits for the response's head. Once its body has ended, the connection may be used again.
+    pub(crate) async fn send(
+        mut self,
+        request: Request<AttemptBody>,
+    ) -> Result<(Response<Incoming>, H1Connection), Failure> {
+        if self.reused {
+            self.wire.check_before_write();
+        }
+        let before = self.wire.bytes_written();
+        if let Err(error) = self.sender.ready().await {
+            return Err(Failure::not_sent(error));
+        }
+        match self.sender.try_send_request(request).await {
+            Ok(response) => {
+                self.reused = true;
+                Ok((response, self))
+            }
+            // Bytes that reached the kernel may have reached the server, whatever became of the request object.
+            Err(error) if self.wire.bytes_written() == before => Err(Failure::not_sent(error.into_error())),
+            Err(error) => Err(Failure::unknown(cause(&error), None, error.into_error())),
+        }
+    }
+}
+
+fn cause<T>(error: &hyper::client::conn::TrySendError<T>) -> Cause {
+    let error = error.error();
+    if error.is_parse() {
+        Cause::Protocol
+    } else if error.is_user() {
+        Cause::RequestBody
+    } else {
+        Cause::ConnectionLost
+    }
+}

@@ -1,0 +1,74 @@
+//! Connections, and what is known of a request when one of them fails.
+
+mod h1;
+mod h2;
+mod slots;
+
+pub(crate) use h1::H1Connection;
+pub(crate) use h2::{H2Connection, H2Stream};
+
+use std::error::Error as StdError;
+
+use oncebox_policy::{Cause, NotSent, Outcome, Phase, Refusal, ShortText, Unknown};
+
+use crate::body::BoxError;
+use crate::io::GoAway;
+
+/// An attempt that ended without an answer.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) outcome: Outcome,
+    pub(crate) source: BoxError,
+}
+
+impl Failure {
+    /// The connection ended before any byte of the request's head was written.
+    pub(crate) fn not_sent(source: impl Into<BoxError>) -> Self {
+        let source = source.into();
+        let detail = innermost(&source);
+        Self { outcome: Outcome::NotSent(NotSent { phase: Phase::Queue, touched_socket: false, detail }), source }
+    }
+
+    /// A dial failed.
+    pub(crate) fn dial(phase: Phase, source: impl Into<BoxError>) -> Self {
+        let source = source.into();
+        let detail = innermost(&source);
+        Self { outcome: Outcome::NotSent(NotSent { phase, touched_socket: true, detail }), source }
+    }
+
+    /// RST_STREAM with REFUSED_STREAM.
+    pub(crate) fn refused_stream(stream_id: u32, source: impl Into<BoxError>) -> Self {
+        Self { outcome: Outcome::Refused(Refusal::RefusedStream { stream_id }), source: source.into() }
+    }
+
+    /// GOAWAY with a last stream id below the request's.
+    pub(crate) fn goaway(stream_id: u32, goaway: &GoAway, source: impl Into<BoxError>) -> Self {
+        let refusal = Refusal::GoAway {
+            stream_id,
+            last_stream_id: goaway.last_stream_id,
+            code: goaway.code,
+            debug_data: ShortText::from_bytes(&goaway.debug_data),
+        };
+        Self { outcome: Outcome::Refused(refusal), source: source.into() }
+    }
+
+    /// The head was written, and no answer came.
+    pub(crate) fn unknown(cause: Cause, stream_id: Option<u32>, source: impl Into<BoxError>) -> Self {
+        let source = source.into();
+        let detail = match cause {
+            // The code says it all.
+            Cause::Reset { .. } => ShortText::EMPTY,
+            _ => innermost(&source),
+        };
+        Self { outcome: Outcome::SentUnknown(Unknown { cause, stream_id, detail }), source }
+    }
+}
+
+/// The text of the error at the bottom, which is the one that names what happened.
+fn innermost(error: &BoxError) -> ShortText {
+    let mut bottom: &(dyn StdError + 'static) = error.as_ref();
+    while let Some(source) = bottom.source() {
+        bottom = source;
+    }
+    ShortText::new(&bottom.to_string())
+}

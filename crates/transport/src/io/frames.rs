@@ -1,0 +1,159 @@
+//! Finds HTTP/2 frames in a byte stream that arrives in pieces (RFC 9113 §4.1).
+
+/// Length of the client's connection preface (RFC 9113 §3.4).
+pub(super) const PREFACE_LEN: usize = 24;
+
+/// HEADERS.
+pub(super) const HEADERS: u8 = 0x1;
+/// SETTINGS.
+pub(super) const SETTINGS: u8 = 0x4;
+/// GOAWAY.
+pub(super) const GOAWAY: u8 = 0x7;
+
+/// The flag of SETTINGS that marks an acknowledgement.
+pub(super) const FLAG_ACK: u8 = 0x1;
+
+/// How much of a control frame's payload is kept: all SETTINGS that a peer can usefully send, and enough of a
+/// GOAWAY's debug data to name its reason.
+const KEPT_PAYLOAD: usize = 1024;
+
+const HEAD_LEN: usize = 9;
+
+/// One frame, as far as it is of interest.
+#[derive(Debug, PartialEq)]
+pub(super) struct Frame<'a> {
+    pub(super) kind: u8,
+    pub(super) flags: u8,
+    pub(super) stream_id: u32,
+    /// For SETTINGS and GOAWAY the payload (its first kilobyte), else empty.
+    pub(super) payload: &'a [u8],
+}
+
+/// An incremental reader. HEADERS are reported as soon as their head is complete, SETTINGS and GOAWAY once their
+/// payload is; other kinds are passed over.
+#[derive(Debug)]
+pub(super) struct FrameReader {
+    preface_left: usize,
+    head: [u8; HEAD_LEN],
+    head_len: usize,
+    payload_left: usize,
+    /// The control frame being gathered.
+    kept: Option<Vec<u8>>,
+}
+
+impl FrameReader {
+    /// A reader of what a client sends: the preface, then frames.
+    pub(super) fn outbound() -> Self {
+        Self::new(PREFACE_LEN)
+    }
+
+    /// A reader of what a server sends: frames from the first byte.
+    pub(super) fn inbound() -> Self {
+        Self::new(0)
+    }
+
+    fn new(preface_left: usize) -> Self {
+        Self { preface_left, head: [0; HEAD_LEN], head_len: 0, payload_left: 0, kept: None }
+    }
+
+    /// Takes the next bytes and reports the frames that they complete.
+    pub(super) fn feed(&mut self, mut bytes: &[u8], mut report: impl FnMut(Frame<'_>)) {
+        let preface = self.preface_left.min(bytes.len());
+        self.preface_left -= preface;
+        bytes = &bytes[preface..];
+
+        while !bytes.is_empty() {
+            if self.payload_left > 0 {
+                let n = self.payload_left.min(bytes.len());
+                if let Some(kept) = &mut self.kept {
+                    let room = KEPT_PAYLOAD.saturating_sub(kept.len());
+                    kept.extend_from_slice(&bytes[..n.min(room)]);
+                }
+                self.payload_left -= n;
+                bytes = &bytes[n..];
+            } else {
+                let n = (HEAD_LEN - self.head_len).min(bytes.len());
+                self.head[self.head_len..self.head_len + n].copy_from_slice(&bytes[..n]);
+                self.head_len += n;
+                bytes = &bytes[n..];
+                if self.head_len < HEAD_LEN {
+                    return;
+                }
+                self.head_len = 0;
+                self.payload_left = u32::from_be_bytes([0, self.head[0], self.head[1], self.head[2]]) as usize;
+                match self.kind() {
+                    SETTINGS | GOAWAY => self.kept = Some(Vec::new()),
+                    HEADERS => report(self.frame(&[])),
+                    _ => {}
+                }
+            }
+            if self.payload_left == 0
+                && let Some(kept) = self.kept.take()
+            {
+                report(self.frame(&kept));
+            }
+        }
+    }
+
+    fn kind(&self) -> u8 {
+        self.head[3]
+    }
+
+    fn frame<'a>(&self, payload: &'a [u8]) -> Frame<'a> {
+        let id = u32::from_be_bytes([self.head[5], self.head[6], self.head[7], self.head[8]]);
+        Frame { kind: self.kind(), flags: self.head[4], stream_id: id & 0x7fff_ffff, payload }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, flags: u8, id: u32, payload: &[u8]) -> Vec<u8> {
+        let mut out = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+        out.push(kind);
+        out.push(flags);
+        out.extend(id.to_be_bytes());
+        out.extend(payload);
+        out
+    }
+
+    type Seen = (u8, u8, u32, Vec<u8>);
+
+    fn read(reader: &mut FrameReader, pieces: &[&[u8]]) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        for piece in pieces {
+            reader.feed(piece, |f| seen.push((f.kind, f.flags, f.stream_id, f.payload.to_vec())));
+        }
+        seen
+    }
+
+    #[test]
+    fn frames_are_found_however_the_bytes_are_cut() {
+        let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        bytes.extend(frame(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 10]));
+        bytes.extend(frame(HEADERS, 4, 1, b"head"));
+        bytes.extend(frame(0, 1, 1, b"data"));
+        bytes.extend(frame(SETTINGS, FLAG_ACK, 0, &[]));
+        bytes.extend(frame(GOAWAY, 0, 0x8000_0000, b"\0\0\0\x01\0\0\0\0max_age"));
+        let want: Vec<Seen> = vec![
+            (SETTINGS, 0, 0, vec![0, 3, 0, 0, 0, 10]),
+            (HEADERS, 4, 1, vec![]),
+            (SETTINGS, FLAG_ACK, 0, vec![]),
+            (GOAWAY, 0, 0, b"\0\0\0\x01\0\0\0\0max_age".to_vec()),
+        ];
+        for size in 1..bytes.len() {
+            let pieces: Vec<&[u8]> = bytes.chunks(size).collect();
+            assert_eq!(read(&mut FrameReader::outbound(), &pieces), want, "pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn a_long_goaway_is_kept_in_part_and_the_next_frame_is_still_found() {
+        let mut bytes = frame(GOAWAY, 0, 0, &vec![7; 100_000]);
+        bytes.extend(frame(HEADERS, 0, 9, &[]));
+        let seen = read(&mut FrameReader::inbound(), &[&bytes]);
+        assert_eq!(seen[0].3.len(), KEPT_PAYLOAD);
+        assert_eq!(seen[1], (HEADERS, 0, 9, vec![]));
+    }
+}

@@ -1,0 +1,12 @@
+//! Byte streams below HTTP, and what passes over them.
+//!
+//! `h2` and `hyper` keep facts to themselves that decide whether a request may be replayed: which HEADERS were handed
+//! to the kernel, what a GOAWAY said, whether a write failed before what had already arrived was read. [`Observed`]
+//! sits between them and the socket and keeps those facts.
+
+mod frames;
+mod observed;
+mod stale;
+
+pub(crate) use observed::{GoAway, Observed, Protocol, Wire};
+pub(crate) use stale::CheckStale;

@@ -1,0 +1,307 @@
+//! The shim between an HTTP implementation and its socket.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::CheckStale;
+use super::frames::{self, Frame, FrameReader};
+
+/// SETTINGS_MAX_CONCURRENT_STREAMS (RFC 9113 §6.5.2).
+const MAX_CONCURRENT_STREAMS: [u8; 2] = [0, 3];
+
+/// How much of a GOAWAY's debug data is kept.
+const DEBUG_DATA_LEN: usize = 64;
+
+/// Which protocol's bytes pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http1,
+    Http2,
+}
+
+/// What a GOAWAY said (RFC 9113 §6.8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GoAway {
+    /// Streams above this id were not processed.
+    pub(crate) last_stream_id: u32,
+    /// Error code.
+    pub(crate) code: u32,
+    /// Additional debug data, shortened.
+    pub(crate) debug_data: Vec<u8>,
+}
+
+/// The facts of one connection, shared between its shim and those who use it.
+#[derive(Debug, Default)]
+pub(crate) struct Wire {
+    bytes_written: AtomicU64,
+    highest_headers: AtomicU32,
+    settings_seen: AtomicBool,
+    /// 0 = not told.
+    max_concurrent_streams: AtomicU64,
+    goaway: Mutex<Option<GoAway>>,
+    ended: AtomicBool,
+    write_failed: AtomicBool,
+    check_before_write: AtomicBool,
+}
+
+impl Wire {
+    /// Bytes that the kernel took, since the connection was opened.
+    pub(crate) fn bytes_written(&self) -> u64 {
+        self.bytes_written.load(Ordering::Acquire)
+    }
+
+    /// The highest stream id whose HEADERS began to be written; 0 before the first.
+    pub(crate) fn highest_headers(&self) -> u32 {
+        self.highest_headers.load(Ordering::Acquire)
+    }
+
+    /// The peer's stream cap, once its SETTINGS have come: `Some(None)` when it named none.
+    pub(crate) fn max_concurrent_streams(&self) -> Option<Option<u32>> {
+        if !self.settings_seen.load(Ordering::Acquire) {
+            return None;
+        }
+        let told = self.max_concurrent_streams.load(Ordering::Acquire);
+        Some(told.checked_sub(1).map(|cap| cap as u32))
+    }
+
+    /// The last GOAWAY, with the lowest last stream id of all.
+    pub(crate) fn goaway(&self) -> Option<GoAway> {
+        self.goaway.lock().clone()
+    }
+
+    /// Whether the peer's side ended or failed.
+    pub(crate) fn ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Whether a write failed. Over HTTP/2 what has already arrived is still read.
+    pub(crate) fn write_failed(&self) -> bool {
+        self.write_failed.load(Ordering::Acquire)
+    }
+
+    /// Asks for a look at the socket before the next write: an idle connection is about to be used again.
+    pub(crate) fn check_before_write(&self) {
+        self.check_before_write.store(true, Ordering::Release);
+    }
+
+    fn outbound(&self, frame: &Frame<'_>) {
+        if frame.kind == frames::HEADERS {
+            self.highest_headers.fetch_max(frame.stream_id, Ordering::AcqRel);
+        }
+    }
+
+    fn inbound(&self, frame: &Frame<'_>) {
+        match frame.kind {
+            frames::SETTINGS if frame.flags & frames::FLAG_ACK == 0 => {
+                for setting in frame.payload.chunks_exact(6) {
+                    if setting[..2] == MAX_CONCURRENT_STREAMS {
+                        let cap = u32::from_be_bytes([setting[2], setting[3], setting[4], setting[5]]);
+                        self.max_concurrent_streams.store(u64::from(cap) + 1, Ordering::Release);
+                    }
+                }
+                self.settings_seen.store(true, Ordering::Release);
+            }
+            frames::GOAWAY => {
+                if let [a, b, c, d, e, f, g, h, debug @ ..] = frame.payload {
+                    let last = u32::from_be_bytes([*a, *b, *c, *d]) & 0x7fff_ffff;
+                    let mut seen = self.goaway.lock();
+                    // The id must not rise (RFC 9113 §6.8); where it does, the promise already given holds.
+                    let last = seen.as_ref().map_or(last, |g| g.last_stream_id.min(last));
+                    *seen = Some(GoAway {
+                        last_stream_id: last,
+                        code: u32::from_be_bytes([*e, *f, *g, *h]),
+                        debug_data: debug[..debug.len().min(DEBUG_DATA_LEN)].to_vec(),
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A byte stream whose traffic is recorded in a [`Wire`].
+///
+/// Over HTTP/2 a write error is remembered and not reported: `h2` would stop reading, and a GOAWAY that has already
+/// arrived, with its promise about unprocessed streams, would be lost. The read side ends soon after and tells.
+pub(crate) struct Observed<T> {
+    io: T,
+    wire: Arc<Wire>,
+    protocol: Protocol,
+    outbound: FrameReader,
+    inbound: FrameReader,
+}
+
+impl<T> Observed<T> {
+    pub(crate) fn new(io: T, protocol: Protocol) -> (Self, Arc<Wire>) {
+        let wire = Arc::new(Wire::default());
+        let observed = Self {
+            io,
+            wire: wire.clone(),
+            protocol,
+            outbound: FrameReader::outbound(),
+            inbound: FrameReader::inbound(),
+        };
+        (observed, wire)
+    }
+
+    fn wrote(&mut self, bufs: &[IoSlice<'_>], written: usize) {
+        if self.protocol == Protocol::Http2 {
+            let mut left = written;
+            for buf in bufs {
+                let n = left.min(buf.len());
+                self.outbound.feed(&buf[..n], |frame| self.wire.outbound(&frame));
+                left -= n;
+            }
+        }
+        self.wire.bytes_written.fetch_add(written as u64, Ordering::AcqRel);
+    }
+
+    fn write_error<R>(&mut self, error: io::Error, pretend: R) -> Poll<io::Result<R>> {
+        self.wire.write_failed.store(true, Ordering::Release);
+        if self.protocol == Protocol::Http2 { Poll::Ready(Ok(pretend)) } else { Poll::Ready(Err(error)) }
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Observed<T> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let before = buf.filled().len();
+        let read = ready!(Pin::new(&mut this.io).poll_read(cx, buf));
+        let got = buf.filled().get(before..).unwrap_or_default();
+        if this.protocol == Protocol::Http2 {
+            this.inbound.feed(got, |frame| this.wire.inbound(&frame));
+        }
+        if read.is_err() || (got.is_empty() && buf.remaining() > 0) {
+            this.wire.ended.store(true, Ordering::Release);
+        }
+        Poll::Ready(read)
+    }
+}
+
+impl<T: AsyncWrite + CheckStale + Unpin> AsyncWrite for Observed<T> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        let all = bufs.iter().map(|b| b.len()).sum();
+        if this.protocol == Protocol::Http2 && this.wire.write_failed() {
+            return Poll::Ready(Ok(all));
+        }
+        if this.wire.check_before_write.swap(false, Ordering::AcqRel)
+            && let Err(stale) = this.io.check_stale()
+        {
+            this.wire.ended.store(true, Ordering::Release);
+            return this.write_error(stale, all);
+        }
+        match ready!(Pin::new(&mut this.io).poll_write_vectored(cx, bufs)) {
+            Ok(written) => {
+                this.wrote(bufs, written);
+                Poll::Ready(Ok(written))
+            }
+            Err(error) => this.write_error(error, all),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.protocol == Protocol::Http2 && this.wire.write_failed() {
+            return Poll::Ready(Ok(()));
+        }
+        match ready!(Pin::new(&mut this.io).poll_flush(cx)) {
+            Ok(()) => Poll::Ready(Ok(())),
+            Err(error) => this.write_error(error, ()),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    impl CheckStale for tokio::io::DuplexStream {
+        fn check_stale(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn goaway(last: u32, code: u32, debug: &[u8]) -> Vec<u8> {
+        let mut out = (8 + debug.len() as u32).to_be_bytes()[1..].to_vec();
+        out.extend([frames::GOAWAY, 0, 0, 0, 0, 0]);
+        out.extend(last.to_be_bytes());
+        out.extend(code.to_be_bytes());
+        out.extend(debug);
+        out
+    }
+
+    #[tokio::test]
+    async fn a_goaways_last_id_never_rises_and_its_newest_reason_is_kept() {
+        let (ours, mut theirs) = tokio::io::duplex(1024);
+        let (mut observed, wire) = Observed::new(ours, Protocol::Http2);
+        for (last, code) in [(i32::MAX as u32, 0), (41, 0), (99, 11)] {
+            theirs.write_all(&goaway(last, code, b"max_age")).await.unwrap();
+        }
+        drop(theirs);
+        observed.read_to_end(&mut Vec::new()).await.unwrap();
+        let seen = wire.goaway().unwrap();
+        assert_eq!((seen.last_stream_id, seen.code), (41, 11));
+        assert_eq!(seen.debug_data, b"max_age");
+        assert!(wire.ended());
+    }
+
+    #[tokio::test]
+    async fn the_stream_cap_is_unknown_until_settings_come_and_zero_is_a_cap() {
+        let (ours, mut theirs) = tokio::io::duplex(1024);
+        let (mut observed, wire) = Observed::new(ours, Protocol::Http2);
+        assert_eq!(wire.max_concurrent_streams(), None);
+        let mut byte = [0; 64];
+        theirs.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
+        let _ = observed.read(&mut byte).await.unwrap();
+        assert_eq!(wire.max_concurrent_streams(), Some(None));
+        theirs.write_all(&[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0]).await.unwrap();
+        let _ = observed.read(&mut byte).await.unwrap();
+        assert_eq!(wire.max_concurrent_streams(), Some(Some(0)));
+    }
+
+    #[tokio::test]
+    async fn after_a_failed_write_a_goaway_that_came_before_is_still_read() {
+        let (ours, mut theirs) = tokio::io::duplex(1024);
+        theirs.write_all(&goaway(0, 0, b"")).await.unwrap();
+        drop(theirs);
+        let (mut observed, wire) = Observed::new(ours, Protocol::Http2);
+        observed.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+        observed.flush().await.unwrap();
+        observed.read_to_end(&mut Vec::new()).await.unwrap();
+        assert_eq!(wire.goaway().map(|g| g.last_stream_id), Some(0));
+        assert_eq!(wire.bytes_written(), 0);
+    }
+
+    #[tokio::test]
+    async fn http1_write_errors_are_told_and_no_byte_counted() {
+        let (ours, theirs) = tokio::io::duplex(16);
+        drop(theirs);
+        let (mut observed, wire) = Observed::new(ours, Protocol::Http1);
+        observed.write_all(b"GET").await.unwrap_err();
+        assert_eq!(wire.bytes_written(), 0);
+    }
+}

@@ -1,0 +1,59 @@
+//! Asks the kernel, just before a kept-alive connection is used again, whether the peer has already ended it.
+
+use std::io::{self, ErrorKind};
+use std::mem::MaybeUninit;
+
+use tokio::net::TcpStream;
+
+/// A stream that can tell whether something arrived which nobody asked for.
+pub(crate) trait CheckStale {
+    /// `Ok` if nothing waits to be read. An idle HTTP/1.1 connection on which something does is ended or out of step
+    /// (an unsolicited 408, for one): the next request must not be written to it (RFC 9112 §9.3.1).
+    fn check_stale(&self) -> io::Result<()>;
+}
+
+impl CheckStale for TcpStream {
+    fn check_stale(&self) -> io::Result<()> {
+        // Asked of the socket itself: the runtime's idea of readiness may lag behind a FIN that the kernel has.
+        let mut byte = [MaybeUninit::uninit()];
+        match socket2::SockRef::from(self).peek(&mut byte) {
+            Ok(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "the peer closed the idle connection")),
+            Ok(_) => Err(io::Error::new(ErrorKind::InvalidData, "the peer sent bytes on the idle connection")),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    async fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (client, listener.accept().await.unwrap().0)
+    }
+
+    #[tokio::test]
+    async fn a_quiet_connection_is_fresh_and_stays_readable() {
+        let (client, _server) = pair().await;
+        client.check_stale().unwrap();
+        client.check_stale().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_closed_or_talking_peer_is_noticed_at_once() {
+        let (client, server) = pair().await;
+        drop(server);
+        client.readable().await.unwrap();
+        assert_eq!(client.check_stale().unwrap_err().kind(), ErrorKind::UnexpectedEof);
+
+        let (client, mut server) = pair().await;
+        server.write_all(b"HTTP/1.1 408 Request Timeout\r\n\r\n").await.unwrap();
+        client.readable().await.unwrap();
+        assert_eq!(client.check_stale().unwrap_err().kind(), ErrorKind::InvalidData);
+    }
+}

@@ -1,0 +1,187 @@
+//! Options of a client and of a call.
+
+use std::time::Duration;
+
+use oncebox_policy::{DEFAULT_READ_IDLE_TIMEOUT, DEFAULT_REPLAY_BUFFER_LIMIT, DEFAULT_REQUEST_TIMEOUT, Permit, Policy};
+
+/// Streams that may be open on an HTTP/2 connection before the server's first SETTINGS.
+pub(crate) const DEFAULT_INITIAL_STREAMS: u32 = 10;
+
+/// Connections to one origin.
+pub(crate) const DEFAULT_MAX_CONNECTIONS: usize = 200;
+
+/// How long an idle HTTP/1.1 connection is kept. Common servers close theirs after 5 s or later.
+pub(crate) const DEFAULT_HTTP1_KEEPALIVE_EXPIRY: Duration = Duration::from_secs(4);
+
+/// Which HTTP version a client speaks. There is no negotiation without TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum HttpVersion {
+    /// HTTP/1.1 (RFC 9112): one exchange at a time on a connection.
+    #[default]
+    Http1,
+    /// HTTP/2 with prior knowledge (RFC 9113 §3.3): many exchanges on a connection.
+    Http2,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) initial_streams: u32,
+    pub(crate) max_connections: usize,
+    pub(crate) keepalive_expiry: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            initial_streams: DEFAULT_INITIAL_STREAMS,
+            max_connections: DEFAULT_MAX_CONNECTIONS,
+            keepalive_expiry: DEFAULT_HTTP1_KEEPALIVE_EXPIRY,
+        }
+    }
+}
+
+/// Options of one call. What is not set is the client's.
+///
+/// ```
+/// use std::time::Duration;
+/// use oncebox_transport::CallOptions;
+/// use oncebox_policy::Permit;
+///
+/// let options = CallOptions::new()
+///     .retries(0)
+///     .request_timeout(Duration::from_secs(5))
+///     .permit(Permit::OperationTable);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CallOptions {
+    retries: Option<u32>,
+    connection_retries: Option<u32>,
+    request_timeout: Option<Duration>,
+    attempt_timeout: Option<Duration>,
+    read_idle_timeout: Option<Duration>,
+    permit: Option<Permit>,
+    mints: bool,
+    reconciles: bool,
+}
+
+impl CallOptions {
+    /// Nothing set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Retries after an answer or an unknown outcome.
+    #[must_use]
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.retries = Some(retries);
+        self
+    }
+
+    /// Repeats after failed connects and refusals.
+    #[must_use]
+    pub fn connection_retries(mut self, retries: u32) -> Self {
+        self.connection_retries = Some(retries);
+        self
+    }
+
+    /// The call's deadline; zero means none. It ends when a streaming response is handed on, and does not bound a
+    /// streamed request body.
+    #[must_use]
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.request_timeout = Some(timeout);
+        self
+    }
+
+    /// The longest that one attempt may take; zero means as long as the call.
+    #[must_use]
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.attempt_timeout = Some(timeout);
+        self
+    }
+
+    /// Ends a streaming response when nothing came for this long; zero means never.
+    #[must_use]
+    pub fn read_idle_timeout(mut self, timeout: Duration) -> Self {
+        self.read_idle_timeout = Some(timeout);
+        self
+    }
+
+    /// Permits a repeat after an unknown outcome that the method alone does not permit.
+    #[must_use]
+    pub fn permit(mut self, permit: Permit) -> Self {
+        self.permit = Some(permit);
+        self
+    }
+
+    /// The operation makes something new: even a 500 leaves its outcome unknown.
+    #[must_use]
+    pub fn mints(mut self, mints: bool) -> Self {
+        self.mints = mints;
+        self
+    }
+
+    /// The caller can find out what an unknown outcome did: such outcomes are never repeated but come back with the
+    /// verdict [`Reconcile`](oncebox_policy::Verdict::Reconcile).
+    #[must_use]
+    pub fn reconciles(mut self, reconciles: bool) -> Self {
+        self.reconciles = reconciles;
+        self
+    }
+}
+
+/// A client's defaults.
+#[derive(Clone, Debug)]
+pub(crate) struct Defaults {
+    pub(crate) policy: Policy,
+    pub(crate) request_timeout: Duration,
+    pub(crate) attempt_timeout: Duration,
+    pub(crate) read_idle_timeout: Duration,
+    pub(crate) replay_buffer_limit: usize,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            request_timeout: DEFAULT_REQUEST_TIMEOUT,
+            attempt_timeout: Duration::ZERO,
+            read_idle_timeout: DEFAULT_READ_IDLE_TIMEOUT,
+            replay_buffer_limit: DEFAULT_REPLAY_BUFFER_LIMIT,
+        }
+    }
+}
+
+/// What holds for one call.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) policy: Policy,
+    pub(crate) request_timeout: Option<Duration>,
+    pub(crate) attempt_timeout: Option<Duration>,
+    pub(crate) read_idle_timeout: Option<Duration>,
+    pub(crate) replay_buffer_limit: usize,
+    pub(crate) permit: Option<Permit>,
+    pub(crate) mints: bool,
+    pub(crate) reconciles: bool,
+}
+
+impl Defaults {
+    pub(crate) fn resolve(&self, options: &CallOptions, method: &http::Method) -> Resolved {
+        let mut policy = self.policy.clone();
+        policy.retries = options.retries.unwrap_or(policy.retries);
+        policy.connection_retries = options.connection_retries.unwrap_or(policy.connection_retries);
+        Resolved {
+            policy,
+            request_timeout: nonzero(options.request_timeout.unwrap_or(self.request_timeout)),
+            attempt_timeout: nonzero(options.attempt_timeout.unwrap_or(self.attempt_timeout)),
+            read_idle_timeout: nonzero(options.read_idle_timeout.unwrap_or(self.read_idle_timeout)),
+            replay_buffer_limit: self.replay_buffer_limit,
+            permit: options.permit.or_else(|| Permit::of_method(method.as_str())),
+            mints: options.mints,
+            reconciles: options.reconciles,
+        }
+    }
+}
+
+fn nonzero(timeout: Duration) -> Option<Duration> {
+    (!timeout.is_zero()).then_some(timeout)
+}

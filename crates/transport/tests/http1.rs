@@ -1,0 +1,275 @@
+//! HTTP/1.1 against peers that close, cut and stay silent.
+
+#![allow(clippy::unwrap_used)] // A test panics when it fails.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::Request;
+use http_body_util::BodyExt;
+use oncebox_transport::policy::{Cause, Outcome, Phase, ReturnReason, Unknown};
+use oncebox_transport::{Body, CallOptions, Client, History};
+use support::{OK, Peer, answer, read_request};
+use tokio::net::TcpListener;
+
+fn get(url: String) -> Request<Body> {
+    Request::get(url).body(Body::empty()).unwrap()
+}
+
+fn post(url: String) -> Request<Body> {
+    Request::post(url).body(Body::from("hello")).unwrap()
+}
+
+fn history(response: &http::Response<bytes::Bytes>) -> History {
+    response.extensions().get::<History>().cloned().unwrap()
+}
+
+#[tokio::test]
+async fn an_answer_comes_back_with_its_history() {
+    let peer = Peer::start(|_, mut socket| async move {
+        let request = read_request(&mut socket).await.unwrap();
+        assert!(request.starts_with("POST /a?b=c HTTP/1.1\r\n"), "{request}");
+        assert!(request.contains("\r\ncontent-length: 5\r\n"), "{request}");
+        assert!(!request.to_lowercase().contains("oncebox-attempt"), "{request}");
+        answer(&mut socket, "HTTP/1.1 404 Not Found\r\ncontent-length: 4\r\n\r\nnone").await;
+    })
+    .await;
+    let response = Client::new().send_collected(post(peer.url("/a?b=c")), CallOptions::new()).await.unwrap();
+    assert_eq!((response.status().as_u16(), &response.body()[..]), (404, &b"none"[..]));
+    assert_eq!(history(&response).attempts().len(), 1);
+}
+
+#[tokio::test]
+async fn a_503_is_retried_on_the_same_connection_and_says_which_attempt_it_is() {
+    let peer = Peer::start(|_, mut socket| async move {
+        read_request(&mut socket).await.unwrap();
+        answer(&mut socket, "HTTP/1.1 503 Busy\r\ncontent-length: 0\r\nretry-after: 0\r\n\r\n").await;
+        let second = read_request(&mut socket).await.unwrap().to_lowercase();
+        assert!(second.contains("\r\noncebox-attempt: 2\r\n"), "{second}");
+        answer(&mut socket, OK).await;
+    })
+    .await;
+    let response = Client::new().send_collected(post(peer.url("/")), CallOptions::new()).await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(peer.connections(), 1);
+    assert_eq!(history(&response).ledger().retries_used(), 1);
+}
+
+#[tokio::test]
+async fn a_retry_after_beyond_the_deadline_returns_at_once_with_the_hint() {
+    let peer = Peer::start(|_, mut socket| async move {
+        read_request(&mut socket).await.unwrap();
+        answer(&mut socket, "HTTP/1.1 503 Busy\r\ncontent-length: 0\r\nretry-after: 3600\r\n\r\n").await;
+        assert_eq!(read_request(&mut socket).await, None);
+    })
+    .await;
+    let response = Client::new().send_collected(get(peer.url("/")), CallOptions::new()).await.unwrap();
+    assert_eq!(response.status(), 503);
+    let record = history(&response).attempts()[0];
+    let Outcome::Responded(facts) = record.outcome else { panic!("{record:?}") };
+    assert_eq!(facts.retry_after, Some(Duration::from_secs(3600)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_connection_is_tried_again_and_then_named_with_its_address() {
+    let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let error = Client::new().send(post(format!("http://{unused}/x")), CallOptions::new()).await.unwrap_err();
+    assert_eq!(error.attempts().len(), 4);
+    assert_eq!(error.reason(), Some(ReturnReason::ConnectionRetriesUsed));
+    assert!(error.is_connect() && !error.may_have_been_processed());
+    let Some(Outcome::NotSent(not_sent)) = error.outcome() else { panic!("{error}") };
+    assert_eq!(not_sent.phase, Phase::Connect);
+    let text = error.to_string();
+    assert!(text.starts_with(&format!("POST http://{unused}/x: not sent (connect): {unused}: ")), "{text}");
+    assert!(text.contains("(connection_retries); 4 attempts:\n  1. "), "{text}");
+}
+
+#[tokio::test]
+async fn a_post_that_is_lost_after_it_was_sent_is_not_repeated() {
+    let peer = Peer::start(|_, mut socket| async move {
+        read_request(&mut socket).await;
+    })
+    .await;
+    let error = Client::new().send(post(peer.url("/")), CallOptions::new()).await.unwrap_err();
+    assert!(
+        matches!(error.outcome(), Some(Outcome::SentUnknown(Unknown { cause: Cause::ConnectionLost, .. }))),
+        "{error}"
+    );
+    assert_eq!(error.reason(), Some(ReturnReason::NoPermit));
+    assert!(error.may_have_been_processed());
+    assert_eq!(peer.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_get_that_is_lost_after_it_was_sent_is_repeated() {
+    let peer = Peer::start(|n, mut socket| async move {
+        read_request(&mut socket).await;
+        if n > 0 {
+            answer(&mut socket, OK).await;
+        }
+    })
+    .await;
+    let response = Client::new().send_collected(get(peer.url("/")), CallOptions::new()).await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(peer.connections(), 2);
+}
+
+/// The server closes, or says 408, while the connection is idle: the next POST goes to a new connection and is never
+/// written to the old one.
+async fn a_post_after_an_idle_connection_ended(goodbye: &'static str) {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let (closed, mut wait_closed) = tokio::sync::mpsc::channel(1);
+    let counted = requests.clone();
+    let peer = Peer::start(move |n, mut socket| {
+        let (requests, closed) = (counted.clone(), closed.clone());
+        async move {
+            read_request(&mut socket).await.unwrap();
+            requests.fetch_add(1, Ordering::SeqCst);
+            answer(&mut socket, OK).await;
+            if n == 0 {
+                answer(&mut socket, goodbye).await;
+                drop(socket);
+                closed.send(()).await.unwrap();
+            }
+        }
+    })
+    .await;
+    let client = Client::new();
+    client.send_collected(post(peer.url("/")), CallOptions::new()).await.unwrap();
+    wait_closed.recv().await.unwrap();
+    let response = client.send_collected(post(peer.url("/")), CallOptions::new()).await.unwrap();
+    assert_eq!(response.body(), "ok");
+    assert_eq!((requests.load(Ordering::SeqCst), peer.connections()), (2, 2));
+}
+
+#[tokio::test]
+async fn a_stale_keep_alive_connection_loses_no_post() {
+    for _ in 0..20 {
+        a_post_after_an_idle_connection_ended("").await;
+    }
+}
+
+#[tokio::test]
+async fn an_unsolicited_408_is_not_taken_for_an_answer() {
+    for _ in 0..20 {
+        a_post_after_an_idle_connection_ended("HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n\r\n").await;
+    }
+}
+
+#[tokio::test]
+async fn a_cut_body_is_unknown_for_a_post_and_repeated_for_a_get() {
+    let peer = Peer::start(|n, mut socket| async move {
+        read_request(&mut socket).await;
+        answer(&mut socket, if n < 2 { "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf" } else { OK }).await;
+    })
+    .await;
+    let client = Client::new();
+    let error = client.send_collected(post(peer.url("/")), CallOptions::new()).await.unwrap_err();
+    assert_eq!(error.outcome().and_then(Outcome::status), Some(200));
+    assert!(error.to_string().contains("answered 200, the body was cut"), "{error}");
+    assert!(error.may_have_been_processed());
+    let response = client.send_collected(get(peer.url("/")), CallOptions::new()).await.unwrap();
+    assert_eq!(response.body(), "ok");
+    assert_eq!(peer.connections(), 3);
+}
+
+#[tokio::test]
+async fn after_the_head_was_handed_on_a_cut_is_the_callers_to_see() {
+    let peer = Peer::start(|_, mut socket| async move {
+        read_request(&mut socket).await;
+        answer(&mut socket, "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf").await;
+    })
+    .await;
+    let response = Client::new().send(get(peer.url("/")), CallOptions::new()).await.unwrap();
+    let mut body = response.into_body();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "half");
+    let error = body.frame().await.unwrap().unwrap_err();
+    assert_eq!(error.received(), 4);
+    assert!(error.to_string().contains("cut after 4 bytes"), "{error}");
+    assert!(body.frame().await.is_none());
+    assert_eq!(peer.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_silent_server_ends_at_the_deadline_and_the_error_says_that_it_was_sent() {
+    let peer = Peer::start(|_, mut socket| async move {
+        read_request(&mut socket).await;
+        // From here on time passes by itself.
+        tokio::time::pause();
+        read_request(&mut socket).await;
+    })
+    .await;
+    let options = CallOptions::new().request_timeout(Duration::from_secs(5));
+    let error = Client::new().send(get(peer.url("/")), options).await.unwrap_err();
+    assert_eq!(error.outcome(), Some(&Outcome::TimedOut { sent: true }));
+    assert!(error.to_string().contains("request_timeout"), "{error}");
+}
+
+#[tokio::test]
+async fn an_attempt_timeout_is_an_unknown_outcome_that_a_get_survives() {
+    let peer = Peer::start(|n, mut socket| async move {
+        read_request(&mut socket).await;
+        match n {
+            0 => {
+                tokio::time::pause();
+                read_request(&mut socket).await;
+            }
+            _ => answer(&mut socket, OK).await,
+        }
+    })
+    .await;
+    let options = CallOptions::new().attempt_timeout(Duration::from_secs(5));
+    let response = Client::new().send_collected(get(peer.url("/")), options).await.unwrap();
+    let history = history(&response);
+    let Outcome::SentUnknown(unknown) = history.attempts()[0].outcome else { panic!("{history:?}") };
+    assert_eq!(unknown.cause, Cause::AttemptTimeout);
+}
+
+#[tokio::test]
+async fn a_stream_that_stays_silent_ends_by_its_own_limit() {
+    let peer = Peer::start(|_, mut socket| async move {
+        read_request(&mut socket).await;
+        answer(&mut socket, "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n").await;
+        read_request(&mut socket).await;
+    })
+    .await;
+    let options = CallOptions::new().read_idle_timeout(Duration::from_secs(7));
+    let mut body = Client::new().send(get(peer.url("/")), options).await.unwrap().into_body();
+    body.frame().await.unwrap().unwrap();
+    tokio::time::pause();
+    let error = body.frame().await.unwrap().unwrap_err();
+    assert!(error.is_idle_timeout());
+    assert!(error.to_string().contains("7s (read_idle_timeout), 1 bytes before"), "{error}");
+}
+
+#[tokio::test]
+async fn a_response_too_large_to_be_read_whole_says_so_and_is_not_asked_for_again() {
+    let peer = Peer::start(|_, mut socket| async move {
+        read_request(&mut socket).await;
+        answer(&mut socket, OK).await;
+    })
+    .await;
+    let client = Client::builder().max_response_size(1).build();
+    let error = client.send_collected(get(peer.url("/")), CallOptions::new()).await.unwrap_err();
+    assert!(error.to_string().contains("larger than 1 bytes (max_response_size)"), "{error}");
+    assert_eq!((error.attempts().len(), peer.connections()), (1, 1));
+}
+
+#[tokio::test]
+async fn what_cannot_be_dialled_is_refused_before_any_io() {
+    for (url, rule) in [
+        ("https://127.0.0.1:1/", "https is not supported yet"),
+        ("ftp://127.0.0.1:1/", "must begin with http://"),
+        ("/only/a/path", "must begin with http://"),
+        ("http://user:secret@127.0.0.1:1/", "must not hold credentials"),
+    ] {
+        let error = Client::new().send(get(url.into()), CallOptions::new()).await.unwrap_err();
+        let text = error.to_string();
+        assert!(error.is_invalid() && text.contains(rule), "{text}");
+        assert!(!text.contains("secret"), "{text}");
+        assert!(error.attempts().is_empty());
+    }
+}
