@@ -55,6 +55,7 @@ mod budget;
 mod facts;
 mod judge;
 mod ledger;
+mod options;
 mod outcome;
 mod policy;
 mod retry_after;
@@ -71,10 +72,14 @@ pub use facts::{CallFacts, Permit, RequestBody};
 pub use judge::{judge, judge_traced};
 pub use ledger::{Attempt, Ledger, Purpose, Record};
 pub use outcome::{Cause, Edge, ErrorCode, NotSent, Outcome, Phase, Refusal, Response, ResponseBody, Unknown};
+pub use options::{
+    CLEANUP_LOOKUPS, DEFAULT_CLEANUP_TIMEOUT, DEFAULT_SETTLE, IdempotencyKeys, MAX_TIMEOUT, OptionError, Options, Scope,
+    retries_option, timeout_option,
+};
 pub use policy::{
-    BACKOFF_BASE, BACKOFF_CAP, DEFAULT_CONNECTION_RETRIES, DEFAULT_READ_IDLE_TIMEOUT, DEFAULT_REPLAY_BUFFER_LIMIT,
-    DEFAULT_REQUEST_TIMEOUT, DEFAULT_RETRIES, DIAL_BACKOFF_BASE, DIAL_BACKOFF_CAP, FREE_REPEATS, Policy,
-    RETRY_WINDOW_WITHOUT_DEADLINE, RepeatUnknown,
+    BACKOFF_BASE, BACKOFF_CAP, DEFAULT_CONNECTION_RETRIES, DEFAULT_LOOKUPS, DEFAULT_READ_IDLE_TIMEOUT,
+    DEFAULT_REPLAY_BUFFER_LIMIT, DEFAULT_REQUEST_TIMEOUT, DEFAULT_RETRIES, DIAL_BACKOFF_BASE, DIAL_BACKOFF_CAP,
+    FREE_REPEATS, LOOKUP_PAGES, MAX_RETRIES, Policy, RETRY_WINDOW_WITHOUT_DEADLINE, RepeatUnknown,
 };
 pub use retry_after::{http_date, retry_after};
 pub use should_retry::should_retry;

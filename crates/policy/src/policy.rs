@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use crate::options::{OptionError, check_retries};
+
 /// Automatic retries of a call, after an answer or an unknown outcome.
 pub const DEFAULT_RETRIES: u32 = 3;
 
@@ -11,7 +13,7 @@ pub const DEFAULT_CONNECTION_RETRIES: u32 = 3;
 /// The deadline of a call.
 pub const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a retried response may stay silent.
+/// How long a response that is being read may stay silent.
 pub const DEFAULT_READ_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The mirror of a streamed request body, in bytes (64 KiB, as in linkerd2-proxy's replay body).
@@ -49,6 +51,15 @@ pub enum RepeatUnknown {
     Permitted,
 }
 
+/// Single attempts that a reconciler may spend on one call: look-ups, kills, polls.
+pub const DEFAULT_LOOKUPS: u32 = 16;
+
+/// The most pages that one look-up reads. Together they count once.
+pub const LOOKUP_PAGES: u32 = 20;
+
+/// More repeats than this are taken for a mistake: with backoff they would last for hours.
+pub const MAX_RETRIES: u32 = 1000;
+
 /// Decides about repeats. All fields are options by their public names; [`Default`] gives the documented defaults.
 ///
 /// ```
@@ -83,8 +94,11 @@ pub struct Policy {
     pub retry_budget: bool,
     /// Which unknown outcomes may be repeated. Default: those with a permit.
     pub repeat_unknown: RepeatUnknown,
-    /// The largest fraction of a `Retry-After` that is added at random. Default 0.
+    /// The largest fraction of a `Retry-After` that is added at random, from 0 to 1. Default 0.
     pub retry_after_jitter: f64,
+    /// Single attempts that a reconciler may spend on finding out what an unknown outcome did: look-ups, kills, polls.
+    /// They count here and nowhere else. Default 16.
+    pub lookups: u32,
 }
 
 impl Policy {
@@ -102,6 +116,7 @@ impl Policy {
         retry_budget: true,
         repeat_unknown: RepeatUnknown::Permitted,
         retry_after_jitter: 0.0,
+        lookups: DEFAULT_LOOKUPS,
     };
 
     /// What version 2.52.0 of the official Python SDK retries: 429 with `Retry-After`, 502 and 503 for every
@@ -128,6 +143,27 @@ impl Policy {
             retry_budget: false,
             ..Self::DEFAULT
         }
+    }
+
+    /// Checks every value against its rule.
+    ///
+    /// ```
+    /// use oncebox_policy::Policy;
+    ///
+    /// let error = Policy { retry_after_jitter: 1.5, ..Policy::default() }.validate().unwrap_err();
+    /// assert_eq!(error.to_string(), "retry_after_jitter: 1.5 is not a fraction from 0 to 1");
+    /// ```
+    ///
+    /// # Errors
+    /// For the first value that breaks its rule.
+    pub fn validate(&self) -> Result<(), OptionError> {
+        for (name, count) in [("retries", self.retries), ("connection_retries", self.connection_retries)] {
+            check_retries(name, count)?;
+        }
+        if !(0.0..=1.0).contains(&self.retry_after_jitter) {
+            return Err(OptionError::new("retry_after_jitter", self.retry_after_jitter, "a fraction from 0 to 1"));
+        }
+        Ok(())
     }
 
     /// The most attempts of one call that may reach the network, over all layers: HEADERS sent and counted failed
