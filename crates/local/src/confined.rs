@@ -1,0 +1,207 @@
+//! The server's end of a sandbox: starts its helper, opens connections into it, ends it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustix::net::{RecvFlags, Shutdown};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+
+use crate::envd;
+use crate::helper::Helper;
+use crate::lifeline::{self, MAX_REPORT, Report, Setup};
+use crate::state::remove_tree;
+
+/// How sandboxes are kept apart from the machine and from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Isolation {
+    /// By user, mount, pid, network, IPC and UTS namespaces, a root of their own and few capabilities. Where the kernel
+    /// does not allow it, the server does not start.
+    #[default]
+    Namespaces,
+    /// Not at all: a sandbox is a folder, and its commands are processes of the server's user. They can read and change
+    /// what that user can, reach the network and the server itself.
+    None,
+}
+
+/// How long a helper may take to become a sandbox, and to end.
+const START_LIMIT: Duration = Duration::from_secs(10);
+const END_LIMIT: Duration = Duration::from_secs(5);
+/// How long a sandbox may take to accept a connection.
+const OPEN_LIMIT: Duration = Duration::from_secs(5);
+
+/// Why a sandbox did not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LaunchError {
+    #[error("{0}")]
+    NotAllowed(String),
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<io::Error> for LaunchError {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// A running sandbox's processes and folder. Dropping it ends the processes; [`Confined::end`] also waits and cleans up.
+#[derive(Debug)]
+pub(crate) struct Confined {
+    lifeline: UnixStream,
+    child: Mutex<Option<Child>>,
+    folder: PathBuf,
+}
+
+impl Confined {
+    /// Starts a sandbox in `setup.directory`, which is made.
+    pub(crate) async fn launch(helper: &Helper, isolation: Isolation, setup: &Setup) -> Result<Self, LaunchError> {
+        let folder = setup.directory.clone();
+        tokio::fs::create_dir(&folder)
+            .await
+            .map_err(|error| LaunchError::Failed(format!("making {}: {error}", folder.display())))?;
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        let command = command(helper, isolation, theirs.into());
+        let program = helper.program().display().to_string();
+        // Starting a process waits for the new program to be loaded.
+        let child = spawn(command).await.map_err(|error| LaunchError::Failed(format!("starting {program}: {error}")));
+        let child = match child {
+            Ok(child) => child,
+            Err(error) => {
+                remove(folder).await;
+                return Err(error);
+            }
+        };
+        ours.set_nonblocking(true)?;
+        let mut confined = Self { lifeline: UnixStream::from_std(ours)?, child: Mutex::new(Some(child)), folder };
+        let report = tokio::time::timeout(START_LIMIT, confined.set_up(setup)).await;
+        let problem = match report {
+            Ok(Ok(Report::Ready)) => return Ok(confined),
+            Ok(Ok(Report::NotAllowed(why))) => LaunchError::NotAllowed(why),
+            Ok(Ok(Report::Failed(why))) => LaunchError::Failed(why),
+            Ok(Err(error)) => LaunchError::Failed(format!("{program} ended without a report: {error}")),
+            Err(_) => LaunchError::Failed(format!("{program} was not ready within {START_LIMIT:?}")),
+        };
+        confined.end().await;
+        Err(problem)
+    }
+
+    async fn set_up(&mut self, setup: &Setup) -> io::Result<Report> {
+        self.lifeline.write_all(&setup.to_bytes()?).await?;
+        let mut line = Vec::new();
+        let mut buffer = [0; 512];
+        while !line.ends_with(b"\n") && line.len() < MAX_REPORT {
+            let read = self.lifeline.read(&mut buffer).await?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            line.extend_from_slice(buffer.get(..read).unwrap_or_default());
+        }
+        Ok(serde_json::from_slice(&line)?)
+    }
+
+    /// Opens a connection to a port of the sandbox.
+    pub(crate) async fn open(&self, port: u16) -> io::Result<UnixStream> {
+        tokio::time::timeout(OPEN_LIMIT, lifeline::open(&self.lifeline, port))
+            .await
+            .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "the sandbox accepts no connections")))
+    }
+
+    /// Returns when no process of the sandbox is left.
+    pub(crate) async fn gone(&self) {
+        let mut buffer = [0; 64];
+        loop {
+            if self.lifeline.readable().await.is_err() {
+                return;
+            }
+            match self.lifeline.try_read(&mut buffer) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Ends the sandbox, waits until it is gone, and removes its folder.
+    pub(crate) async fn end(&self) {
+        self.hang_up();
+        if tokio::time::timeout(END_LIMIT, self.gone()).await.is_err() {
+            tracing::warn!(folder = %self.folder.display(), "a sandbox did not end when told to, and is killed");
+            self.kill();
+            let _ = tokio::time::timeout(END_LIMIT, self.gone()).await;
+        }
+        let child = self.child.lock().take();
+        if let Some(mut child) = child {
+            // It is gone or about to be.
+            let _ = tokio::task::spawn_blocking(move || child.wait()).await;
+        }
+        remove(self.folder.clone()).await;
+    }
+
+    /// Tells the helper to end, without waiting.
+    pub(crate) fn hang_up(&self) {
+        // Fails if it is gone, which is what it is for.
+        let _ = rustix::net::shutdown(&self.lifeline, Shutdown::Write);
+    }
+
+    fn kill(&self) {
+        if let Some(child) = self.child.lock().as_mut() {
+            let _ = child.kill();
+        }
+    }
+
+    /// [`Confined::gone`] for those who cannot wait asynchronously; then reaps the helper.
+    pub(crate) fn wait_blocking(&self, until: Instant) {
+        let mut buffer = [0_u8; 64];
+        loop {
+            match rustix::net::recv(&self.lifeline, &mut buffer[..], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => break,
+                Err(rustix::io::Errno::AGAIN) if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
+                Err(rustix::io::Errno::AGAIN) => {
+                    self.kill();
+                    break;
+                }
+                Err(rustix::io::Errno::INTR) | Ok(_) => {}
+                Err(_) => break,
+            }
+        }
+        let child = self.child.lock().take();
+        if let Some(mut child) = child {
+            let _ = child.wait();
+        }
+    }
+}
+
+fn command(helper: &Helper, isolation: Isolation, lifeline: OwnedFd) -> Command {
+    let mut command = Command::new(helper.program());
+    command
+        .args(helper.args())
+        .arg(match isolation {
+            Isolation::Namespaces => envd::LAUNCH,
+            Isolation::None => envd::PLAIN,
+        })
+        .env_clear()
+        .current_dir(Path::new("/"))
+        .stdin(lifeline)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+async fn spawn(mut command: Command) -> io::Result<Child> {
+    tokio::task::spawn_blocking(move || command.spawn()).await.map_err(io::Error::other)?
+}
+
+async fn remove(folder: PathBuf) {
+    let path = folder.clone();
+    let removed = tokio::task::spawn_blocking(move || remove_tree(&path)).await;
+    if let Ok(Err(error)) = removed {
+        tracing::warn!(folder = %folder.display(), %error, "a sandbox's folder was not removed");
+    }
+}

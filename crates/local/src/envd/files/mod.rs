@@ -1,0 +1,57 @@
+//! `/files`: contents in and out, streamed.
+
+mod download;
+mod upload;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, Request, State};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+
+use super::answer::Refusal;
+use super::paths::Paths;
+use super::users::User;
+use crate::signature::FilesQuery;
+
+/// The routes of this module.
+pub(super) fn routes(paths: Arc<Paths>) -> Router {
+    Router::new().route("/files", axum::routing::get(read).post(write).fallback(no_such_method)).with_state(paths)
+}
+
+async fn no_such_method() -> Refusal {
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "/files is read with GET and written with POST")
+}
+
+type QueryResult = Result<Query<FilesQuery>, QueryRejection>;
+
+async fn read(State(paths): State<Arc<Paths>>, query: QueryResult) -> Response {
+    let path =
+        checked(query).and_then(|(query, user)| resolve(&paths, query.path.as_deref().unwrap_or_default(), user));
+    match path {
+        Ok(path) => download::answer(&path, &paths).await.unwrap_or_else(IntoResponse::into_response),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+async fn write(State(paths): State<Arc<Paths>>, query: QueryResult, request: Request) -> Response {
+    let written = match checked(query) {
+        Ok((query, user)) => upload::answer(query.path, user, &paths, request).await,
+        Err(refusal) => Err(refusal),
+    };
+    written.unwrap_or_else(IntoResponse::into_response)
+}
+
+/// The query and the user it names.
+fn checked(query: QueryResult) -> Result<(FilesQuery, User), Refusal> {
+    let Query(query) = query.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.body_text()))?;
+    let user = User::named(query.username.as_deref()).map_err(|error| Refusal::new(StatusCode::UNAUTHORIZED, error))?;
+    Ok((query, user))
+}
+
+fn resolve(paths: &Paths, path: &str, user: User) -> Result<PathBuf, Refusal> {
+    paths.resolve(path, user).map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error))
+}

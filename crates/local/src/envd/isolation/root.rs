@@ -1,0 +1,146 @@
+//! The sandbox's root: its own folders, the host's programs read-only, and nothing else of the host.
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+
+use super::mounts::{make_read_only, restrict, show_read_only};
+use super::{IsolationError, Step, etc, privileges};
+
+/// Folders of the host shown read-only. Where the host has a link (`/bin` → `usr/bin`), so has the sandbox.
+const SYSTEM: [&str; 8] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt"];
+
+/// Folders of the sandbox's own, with their modes.
+const OWN: [(&str, u32); 13] = [
+    ("home", 0o755),
+    ("home/user", 0o755),
+    ("root", 0o700),
+    ("tmp", 0o1777),
+    ("var", 0o755),
+    ("var/tmp", 0o1777),
+    ("run", 0o755),
+    ("run/e2b", 0o755),
+    ("etc", 0o755),
+    ("dev", 0o755),
+    ("proc", 0o555),
+    ("mnt", 0o755),
+    ("srv", 0o755),
+];
+
+/// Devices without which nothing runs, and that reach nothing.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+const LINKS: [(&str, &str); 6] = [
+    ("/proc/self/fd", "fd"),
+    ("/proc/self/fd/0", "stdin"),
+    ("/proc/self/fd/1", "stdout"),
+    ("/proc/self/fd/2", "stderr"),
+    ("pts/ptmx", "ptmx"),
+    ("null", "console"),
+];
+
+/// Parts of `/proc` that speak about the machine, or change it when the server's user is the machine's root.
+const HIDDEN: [&str; 10] =
+    ["acpi", "asound", "kcore", "keys", "kmsg", "latency_stats", "sched_debug", "scsi", "timer_list", "kpagecount"];
+const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
+
+/// Builds the root in `directory`, an empty folder, and makes it this process's root.
+pub(super) fn enter(directory: &Path, hostname: &str) -> Result<(), IsolationError> {
+    let at = |path: &str| directory.join(path);
+    // Nothing done here may reach the host's mount table, nor the other way round.
+    rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .step(|| "making the mounts private".to_owned())?;
+    // `pivot_root` wants a mount point.
+    rustix::mount::mount_bind(directory, directory).step(|| format!("binding {} to itself", directory.display()))?;
+    restrict(directory, MountFlags::NOSUID | MountFlags::NODEV)?;
+
+    for (name, mode) in OWN {
+        let folder = at(name);
+        let made = fs::create_dir(&folder).and_then(|()| fs::set_permissions(&folder, Permissions::from_mode(mode)));
+        made.step(|| format!("making {}", folder.display()))?;
+    }
+    let marker = at("run/e2b/.E2B_SANDBOX");
+    fs::write(&marker, "true").step(|| format!("writing {}", marker.display()))?;
+    for name in SYSTEM {
+        show_system(name, &at(name))?;
+    }
+    etc::fill(&at("etc"), hostname)?;
+    devices(&at("dev"))?;
+    proc(&at("proc"))?;
+    pivot(directory)
+}
+
+fn show_system(name: &str, target: &Path) -> Result<(), IsolationError> {
+    let source = Path::new("/").join(name);
+    let Ok(metadata) = fs::symlink_metadata(&source) else { return Ok(()) };
+    let what = || format!("making room for {} in the sandbox", source.display());
+    if metadata.is_symlink() {
+        let leads_to = fs::read_link(&source).step(what)?;
+        return symlink(leads_to, target).step(what);
+    }
+    fs::create_dir(target).step(what)?;
+    show_read_only(&source, target)
+}
+
+fn devices(dev: &Path) -> Result<(), IsolationError> {
+    let limited = MountFlags::NOSUID | MountFlags::NOEXEC;
+    mount("tmpfs", dev, limited, "mode=755,size=64k")?;
+    for name in DEVICES {
+        let (source, target) = (Path::new("/dev").join(name), dev.join(name));
+        File::create(&target).step(|| format!("making {}", target.display()))?;
+        // Read-only is about the node, whose permissions the machine shares; the device is written to all the same.
+        show_read_only(&source, &target)?;
+    }
+    for name in ["pts", "shm"] {
+        fs::create_dir(dev.join(name)).step(|| format!("making {}", dev.join(name).display()))?;
+    }
+    mount("devpts", &dev.join("pts"), limited, "newinstance,ptmxmode=0666,mode=620")?;
+    mount("tmpfs", &dev.join("shm"), limited | MountFlags::NODEV, "mode=1777,size=64m")?;
+    for (leads_to, name) in LINKS {
+        symlink(leads_to, dev.join(name)).step(|| format!("linking {}", dev.join(name).display()))?;
+    }
+    Ok(())
+}
+
+fn proc(proc: &Path) -> Result<(), IsolationError> {
+    let limited = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    // Refused where parts of the host's own /proc are covered, as in most containers.
+    mount("proc", proc, limited, "")?;
+    privileges::forbid_user_namespaces(proc)?;
+    for name in HIDDEN {
+        let path = proc.join(name);
+        match fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.is_dir() => {
+                mount("tmpfs", &path, limited | MountFlags::RDONLY, "mode=555,size=4k")?;
+            }
+            Ok(_) => show_read_only(Path::new("/dev/null"), &path)?,
+            Err(_) => {}
+        }
+    }
+    for name in READ_ONLY {
+        let path = proc.join(name);
+        if path.exists() {
+            rustix::mount::mount_bind_recursive(&path, &path)
+                .step(|| format!("binding {} to itself", path.display()))?;
+            make_read_only(&path, limited)?;
+        }
+    }
+    Ok(())
+}
+
+fn mount(kind: &str, target: &Path, flags: MountFlags, options: &str) -> Result<(), IsolationError> {
+    let options = std::ffi::CString::new(options).step(|| format!("options \"{options}\""))?;
+    rustix::mount::mount(kind, target, kind, flags, Some(options.as_c_str()))
+        .step(|| format!("mounting {kind} at {}", target.display()))
+}
+
+/// Swaps the roots and lets the host's go. With the same folder for both, the old root ends up on top of the new one, so
+/// that no folder has to be made for it.
+fn pivot(directory: &Path) -> Result<(), IsolationError> {
+    rustix::process::chdir(directory).step(|| format!("entering {}", directory.display()))?;
+    rustix::process::pivot_root(".", ".").step(|| format!("making {} the root", directory.display()))?;
+    rustix::mount::unmount(".", UnmountFlags::DETACH).step(|| "letting go of the host's root".to_owned())?;
+    rustix::process::chdir("/").step(|| "entering the new root".to_owned())
+}

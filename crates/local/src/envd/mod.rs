@@ -1,0 +1,200 @@
+//! envd: the process inside a sandbox that runs its commands and serves its files.
+//!
+//! [`helper_main`] is its whole life. With isolation it is three steps: `launch` moves into new namespaces and starts
+//! `init` as process 1 of the new pid namespace; `init` builds the sandbox's root and serves. Without isolation `plain`
+//! serves at once. Paths are resolved by the kernel in the sandbox's own root, so no path needs to be checked here.
+
+mod answer;
+mod auth;
+mod descendants;
+mod files;
+mod filesystem;
+mod isolation;
+mod paths;
+mod process;
+mod users;
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as BlockingStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::UnixStream;
+
+use crate::lifeline::{self, ENVD_PORT, Report, Setup};
+use paths::Paths;
+use process::ProcessService;
+
+/// How a helper is told what to be; the last of its arguments.
+pub(crate) const LAUNCH: &str = "launch";
+pub(crate) const PLAIN: &str = "plain";
+const INIT: &str = "init";
+
+/// The name sandboxes have in process lists.
+const NAME: &str = "oncebox-envd";
+
+/// Becomes the process inside a sandbox and returns when the sandbox ends.
+///
+/// A program that starts sandboxes through itself (see [`Helper`](crate::Helper)) calls this from a hidden subcommand,
+/// with the arguments after that subcommand, before it has started a thread or a runtime. Standard input is the socket
+/// that the server made; started any other way, it says so and fails.
+pub fn helper_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mode: Vec<OsString> = args.into_iter().collect();
+    let run = match mode.as_slice() {
+        [mode] if mode == LAUNCH => launch,
+        [mode] if mode == INIT => init,
+        [mode] if mode == PLAIN => plain,
+        _ => {
+            return misuse("it takes one argument, which the server gives it");
+        }
+    };
+    match take_lifeline() {
+        Ok(lifeline) => run(lifeline),
+        Err(error) => misuse(&format!("its standard input must be the server's socket: {error}")),
+    }
+}
+
+fn misuse(why: &str) -> ExitCode {
+    eprintln!("{NAME}: this program is started by an oncebox server and cannot be used by hand: {why}");
+    ExitCode::from(2)
+}
+
+/// Makes the inherited socket one that commands do not inherit, and closes whatever else came along.
+fn take_lifeline() -> io::Result<BlockingStream> {
+    rustix::net::sockopt::socket_type(rustix::stdio::stdin())?;
+    let lifeline: OwnedFd = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+    let keep = std::os::fd::AsRawFd::as_raw_fd(&lifeline);
+    let open: Vec<i32> = std::fs::read_dir("/proc/self/fd")
+        .map(|entries| entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+        .unwrap_or_default();
+    for descriptor in open {
+        if descriptor > 2 && descriptor != keep {
+            // The one that listed the directory is closed already; that it is not open is no error.
+            let _ = nix::unistd::close(descriptor);
+        }
+    }
+    Ok(BlockingStream::from(lifeline))
+}
+
+/// Replaces the socket at descriptor 0, once no child needs it there.
+fn forget_stdin() -> io::Result<()> {
+    let null = std::fs::File::open("/dev/null")?;
+    Ok(rustix::stdio::dup2_stdin(&null)?)
+}
+
+/// Enters the namespaces and waits for the sandbox's process 1. While this process lives, it holds the socket open, so
+/// its end tells the server that every process of the sandbox is gone.
+fn launch(lifeline: BlockingStream) -> ExitCode {
+    // Away from the terminal: /dev/tty leads nowhere, and Ctrl-C there is the server's affair.
+    let _ = rustix::process::setsid();
+    if let Err(error) = isolation::enter_namespaces() {
+        return report(&lifeline, &Report::NotAllowed(error.to_string()));
+    }
+    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    arguments.pop();
+    arguments.push(INIT.into());
+    let child = Command::new("/proc/self/exe").arg0(NAME).args(arguments).spawn();
+    match child.and_then(|mut child| child.wait()) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => report(&lifeline, &Report::Failed(format!("starting the sandbox's first process: {error}"))),
+    }
+}
+
+/// Process 1 of a sandbox.
+fn init(lifeline: BlockingStream) -> ExitCode {
+    // If the launcher is killed, nothing else would tell this process.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let setup = match forget_stdin().and_then(|()| Setup::read(&lifeline)) {
+        Ok(setup) => setup,
+        Err(error) => return report(&lifeline, &Report::Failed(format!("reading the sandbox's setup: {error}"))),
+    };
+    if let Err(error) = isolation::build(&setup.directory, HOSTNAME) {
+        return report(&lifeline, &Report::NotAllowed(error.to_string()));
+    }
+    serve(lifeline, setup, Paths::of_sandbox())
+}
+
+/// The host name inside a sandbox.
+const HOSTNAME: &str = "e2b";
+
+/// A sandbox without isolation: a folder, and commands that are gone when it ends.
+fn plain(lifeline: BlockingStream) -> ExitCode {
+    let _ = rustix::process::setsid();
+    let setup = forget_stdin().and_then(|()| Setup::read(&lifeline));
+    // Orphans become children of this process, so that they can be found at the end.
+    let setup = setup.and_then(|setup| {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        Ok(setup)
+    });
+    let code = match setup {
+        Ok(setup) => {
+            let paths = Paths::of_host(setup.directory.clone());
+            serve(lifeline, setup, paths)
+        }
+        Err(error) => report(&lifeline, &Report::Failed(format!("reading the sandbox's setup: {error}"))),
+    };
+    descendants::kill_all();
+    code
+}
+
+fn report(lifeline: &BlockingStream, report: &Report) -> ExitCode {
+    // The server that would read it may be gone; there is nobody else to tell.
+    let _ = report.write(lifeline);
+    ExitCode::FAILURE
+}
+
+/// Serves until the server ends.
+fn serve(lifeline: BlockingStream, setup: Setup, paths: Paths) -> ExitCode {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return report(&lifeline, &Report::Failed(format!("starting a runtime: {error}"))),
+    };
+    let served = runtime.block_on(async {
+        let app = app(setup, paths)?;
+        Report::Ready.write(&lifeline)?;
+        lifeline.set_nonblocking(true)?;
+        let socket = UnixStream::from_std(lifeline.try_clone()?)?;
+        while let Some((port, connection)) = lifeline::accept(&socket).await? {
+            // Ports of the sandbox's own programs are not relayed yet: the connection ends.
+            if port == ENVD_PORT {
+                tokio::spawn(serve_connection(connection, app.clone()));
+            }
+        }
+        Ok::<_, io::Error>(())
+    });
+    // Blocking file operations may be under way; the sandbox does not outlive its server for them.
+    runtime.shutdown_timeout(Duration::ZERO);
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => report(&lifeline, &Report::Failed(format!("serving the sandbox: {error}"))),
+    }
+}
+
+async fn serve_connection(connection: UnixStream, app: Router) {
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new());
+    // The server on the other end ends connections; what it sent through is checked there.
+    let _ = http.serve_connection(TokioIo::new(connection), TowerToHyperService::new(app)).await;
+}
+
+/// Everything envd answers. Must be called in a runtime: it starts reaping children.
+fn app(setup: Setup, paths: Paths) -> io::Result<Router> {
+    let paths = Arc::new(paths);
+    let token: Arc<str> = setup.access_token.as_str().into();
+    let processes = ProcessService::new(&setup, Arc::clone(&paths))?;
+    let rpc = process::register(processes, connectrpc::Router::new());
+    let rpc = filesystem::register(Arc::clone(&paths), rpc);
+    Ok(Router::new()
+        .route("/health", axum::routing::get(|| async { http::StatusCode::NO_CONTENT }))
+        .merge(files::routes(paths))
+        .fallback_service(process::with_kill_deadlines(connectrpc::ConnectRpcService::new(rpc)))
+        .layer(axum::middleware::from_fn(move |request, next| auth::check(Arc::clone(&token), request, next))))
+}

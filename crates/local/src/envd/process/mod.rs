@@ -1,0 +1,263 @@
+//! The Process service: commands of the sandbox.
+
+mod ending;
+mod events;
+mod output;
+mod reaper;
+mod running;
+mod table;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use connectrpc::{ConnectError, ConnectRpcService, InboundStream, RequestContext, Response, ServiceRequest};
+use connectrpc::{ServiceResult, ServiceStream};
+use futures_util::StreamExt;
+use http::Request;
+use oncebox_protocol::envd::process::__buffa::oneof::{process_input, stream_input_request};
+use oncebox_protocol::envd::process::{
+    CloseStdinRequest, CloseStdinResponse, ConnectRequest, ConnectResponse, ListRequest, ListResponse, Process,
+    ProcessConfig, ProcessExt, ProcessInput, SendInputRequest, SendInputResponse, SendSignalRequest,
+    SendSignalResponse, StartRequest, StartResponse, StreamInputRequest, StreamInputResponse, UpdateRequest,
+    UpdateResponse,
+};
+use rustix::process::Signal;
+
+use self::events::{events, keepalive_of};
+use self::reaper::Reaper;
+use self::running::{Launch, Running};
+use self::table::Table;
+use super::paths::Paths;
+use super::users::User;
+use crate::lifeline::Setup;
+
+/// Where commands are looked for. Commands that want another PATH set it.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Most processes a sandbox may have been asked to start and that still run.
+const MAX_PROCESSES: usize = 4096;
+
+/// Runs commands.
+pub(super) struct ProcessService {
+    paths: Arc<Paths>,
+    env: BTreeMap<String, String>,
+    reaper: Arc<Reaper>,
+    table: Arc<Table>,
+}
+
+impl ProcessService {
+    /// Starts reaping children on the current runtime.
+    pub(super) fn new(setup: &Setup, paths: Arc<Paths>) -> io::Result<Self> {
+        let mut env = BTreeMap::from([
+            ("E2B_SANDBOX".to_owned(), "true".to_owned()),
+            ("E2B_SANDBOX_ID".to_owned(), setup.sandbox_id.clone()),
+            ("E2B_TEMPLATE_ID".to_owned(), setup.template_id.clone()),
+        ]);
+        env.extend(setup.env.clone());
+        Ok(Self { paths, env, reaper: Reaper::start()?, table: Arc::default() })
+    }
+
+    fn command(&self, config: &ProcessConfig, user: User) -> Result<Command, ConnectError> {
+        let cwd = config.cwd.as_deref().unwrap_or_default();
+        let directory = self.paths.resolve(cwd, user).map_err(ConnectError::invalid_argument)?;
+        if !directory.is_dir() {
+            let what = if directory.exists() { "is not a directory" } else { "does not exist" };
+            return Err(ConnectError::invalid_argument(format!("cwd '{}' {what}", self.paths.display(&directory))));
+        }
+        if let Some(name) = config.envs.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+            let name = name.escape_debug();
+            return Err(ConnectError::invalid_argument(format!(
+                "'{name}' cannot be the name of an environment variable"
+            )));
+        }
+        let mut command = Command::new(&config.cmd);
+        command
+            .args(&config.args)
+            .env_clear()
+            .env("PATH", PATH)
+            .env("HOME", self.paths.home(user))
+            .env("USER", user.name())
+            .env("LOGNAME", user.name())
+            .envs(&self.env)
+            .envs(&config.envs)
+            .current_dir(directory);
+        Ok(command)
+    }
+}
+
+/// Serves the Process service through `router`.
+pub(super) fn register(service: ProcessService, router: connectrpc::Router) -> connectrpc::Router {
+    Arc::new(service).register(router)
+}
+
+/// When `Start` is to kill the process, from its `Connect-Timeout-Ms`.
+#[derive(Debug, Clone)]
+struct KillDeadline(Result<Option<Duration>, String>);
+
+/// Takes the timeout off requests to `Start`: there it is the process's deadline. The RPC library would otherwise end the
+/// call by it, before the end event that tells of the kill.
+pub(super) fn with_kill_deadlines<B>(
+    rpc: ConnectRpcService,
+) -> tower::util::MapRequest<ConnectRpcService, impl Fn(Request<B>) -> Request<B> + Clone> {
+    tower::util::MapRequest::new(rpc, |mut request: Request<B>| {
+        if request.uri().path() == "/process.Process/Start" {
+            let header = request.headers_mut().remove("connect-timeout-ms");
+            let deadline = header.map_or(Ok(None), |value| {
+                let milliseconds = value.to_str().ok().and_then(|text| text.parse::<u64>().ok());
+                let milliseconds = milliseconds
+                    .ok_or_else(|| format!("Connect-Timeout-Ms is not a number of milliseconds: {value:?}"))?;
+                Ok((milliseconds > 0).then(|| Duration::from_millis(milliseconds)))
+            });
+            request.extensions_mut().insert(KillDeadline(deadline));
+        }
+        request
+    })
+}
+
+#[allow(refining_impl_trait, reason = "the concrete types are nobody's API")]
+impl Process for ProcessService {
+    async fn list(&self, _: RequestContext, _: ServiceRequest<'_, ListRequest>) -> ServiceResult<ListResponse> {
+        let processes = self.table.alive().iter().map(|process| process.info()).collect();
+        Response::ok(ListResponse { processes, ..ListResponse::default() })
+    }
+
+    async fn start(
+        &self,
+        ctx: RequestContext,
+        request: ServiceRequest<'_, StartRequest>,
+    ) -> ServiceResult<ServiceStream<StartResponse>> {
+        let user = User::of(ctx.headers()).map_err(ConnectError::unauthenticated)?;
+        let deadline = ctx.extensions().get::<KillDeadline>().map_or(Ok(None), |deadline| deadline.0.clone());
+        let deadline = deadline.map_err(ConnectError::invalid_argument)?;
+        let StartRequest { process, pty, tag, stdin, .. } = request.to_owned_message();
+        if pty.is_set() {
+            return Err(ConnectError::unimplemented("the local server has no ptys yet: start the process without pty"));
+        }
+        let config = process.into_option().unwrap_or_default();
+        if config.cmd.is_empty() {
+            return Err(ConnectError::invalid_argument("process.cmd is empty"));
+        }
+        let running = self.table.alive().len();
+        if running >= MAX_PROCESSES {
+            let message = format!("{running} processes of this sandbox are running; the limit is {MAX_PROCESSES}");
+            return Err(ConnectError::resource_exhausted(message));
+        }
+        let command = self.command(&config, user)?;
+        let cmd = config.cmd.clone();
+        let launch = Launch { config, tag, command, stdin: stdin.unwrap_or(true), deadline };
+        let (process, output) = Running::start(launch, &self.reaper).map_err(|error| {
+            ConnectError::invalid_argument(format!("error starting process '{}': {error}", cmd.escape_debug()))
+        })?;
+        self.table.add(&process);
+        let events = events(process, output, keepalive_of(ctx.headers()));
+        Ok(Response::stream(
+            events.map(|event| {
+                Ok(StartResponse { event: buffa::MessageField::some(event?), ..StartResponse::default() })
+            }),
+        ))
+    }
+
+    async fn connect(
+        &self,
+        ctx: RequestContext,
+        request: ServiceRequest<'_, ConnectRequest>,
+    ) -> ServiceResult<ServiceStream<ConnectResponse>> {
+        let process = self.table.find(request.to_owned_message().process.as_option())?;
+        let output = process.listen();
+        let events = events(process, output, keepalive_of(ctx.headers()));
+        Ok(Response::stream(events.map(|event| {
+            Ok(ConnectResponse { event: buffa::MessageField::some(event?), ..ConnectResponse::default() })
+        })))
+    }
+
+    async fn update(&self, _: RequestContext, _: ServiceRequest<'_, UpdateRequest>) -> ServiceResult<UpdateResponse> {
+        Err(ConnectError::unimplemented("the local server has no ptys yet, so there is no size to update"))
+    }
+
+    async fn stream_input(
+        &self,
+        _: RequestContext,
+        mut requests: InboundStream<StreamInputRequest>,
+    ) -> ServiceResult<StreamInputResponse> {
+        use stream_input_request::Event;
+        let mut process: Option<Arc<Running>> = None;
+        while let Some(request) = requests.next().await {
+            match (request?.to_owned_message().event, &process) {
+                (Some(Event::Start(start)), _) => {
+                    process = Some(self.table.find_alive(start.process.as_option())?);
+                }
+                (Some(Event::Data(data)), Some(process)) => write(process, data.input.as_option()).await?,
+                (Some(Event::Data(_)), None) => {
+                    return Err(ConnectError::invalid_argument("the first message must select the process"));
+                }
+                (Some(Event::Keepalive(_)) | None, _) => {}
+            }
+        }
+        Response::ok(StreamInputResponse::default())
+    }
+
+    async fn send_input(
+        &self,
+        _: RequestContext,
+        request: ServiceRequest<'_, SendInputRequest>,
+    ) -> ServiceResult<SendInputResponse> {
+        let request = request.to_owned_message();
+        let process = self.table.find_alive(request.process.as_option())?;
+        write(&process, request.input.as_option()).await?;
+        Response::ok(SendInputResponse::default())
+    }
+
+    async fn send_signal(
+        &self,
+        _: RequestContext,
+        request: ServiceRequest<'_, SendSignalRequest>,
+    ) -> ServiceResult<SendSignalResponse> {
+        use oncebox_protocol::envd::process::Signal as Asked;
+        let request = request.to_owned_message();
+        let process = self.table.find_alive(request.process.as_option())?;
+        let signal = match request.signal.as_known() {
+            Some(Asked::SIGNAL_SIGKILL) => Signal::KILL,
+            Some(Asked::SIGNAL_SIGTERM) => Signal::TERM,
+            _ => {
+                let number = request.signal.to_i32();
+                return Err(ConnectError::unimplemented(format!(
+                    "signal {number}: only SIGKILL and SIGTERM can be sent"
+                )));
+            }
+        };
+        match process.signal(signal) {
+            Ok(true) => Response::ok(SendSignalResponse::default()),
+            Ok(false) => {
+                Err(ConnectError::not_found(format!("process with pid {} not found: it has ended", process.pid())))
+            }
+            Err(error) => Err(ConnectError::internal(format!("error sending signal: {error}"))),
+        }
+    }
+
+    async fn close_stdin(
+        &self,
+        _: RequestContext,
+        request: ServiceRequest<'_, CloseStdinRequest>,
+    ) -> ServiceResult<CloseStdinResponse> {
+        let process = self.table.find_alive(request.to_owned_message().process.as_option())?;
+        process.close_stdin().await;
+        Response::ok(CloseStdinResponse::default())
+    }
+}
+
+/// Writes what a request carries to the process's standard input. A caller that gives up may leave a part written.
+async fn write(process: &Running, input: Option<&ProcessInput>) -> Result<(), ConnectError> {
+    use process_input::Input;
+    match input.and_then(|input| input.input.as_ref()) {
+        Some(Input::Stdin(data)) => process.write_stdin(data).await.map_err(|error| {
+            ConnectError::internal(format!("error writing to stdin of process {}: {error}", process.pid()))
+        }),
+        Some(Input::Pty(_)) => {
+            Err(ConnectError::internal(format!("process {} has no tty: input belongs in stdin", process.pid())))
+        }
+        None => Err(ConnectError::unimplemented("the request carries no input: give stdin or pty")),
+    }
+}

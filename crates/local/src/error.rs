@@ -1,0 +1,59 @@
+//! Why a local server did not start.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Why a local server did not start. Each says what was found and which option changes it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {addr}: {source}; `port` chooses another port, and 0 any free one")]
+    Bind {
+        /// The address.
+        addr: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// The state folder cannot be used.
+    #[error("cannot keep sandboxes in {path}: {why}; `state_base` chooses another folder", path = .path.display())]
+    State {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+
+    /// The program that becomes the process inside each sandbox was not found.
+    #[error(
+        "the sandbox helper was not found; looked at {looked_at}; build it with `cargo build -p oncebox-local`, or name it \
+         with the `helper` option or the environment variable ONCEBOX_HELPER"
+    )]
+    HelperNotFound {
+        /// Where it was looked for.
+        looked_at: String,
+    },
+
+    /// The helper did not start, or is not the helper.
+    #[error("the sandbox helper {helper} did not become a sandbox: {why}; the `helper` option chooses another")]
+    HelperFailed {
+        /// The helper's program.
+        helper: String,
+        /// What happened.
+        why: String,
+    },
+
+    /// This machine does not allow the isolation that sandboxes are to have.
+    #[error(
+        "sandboxes cannot be isolated on this machine: {why}. Nothing was started. To run commands without isolation, as \
+         processes that can read your files and use your network: {hint}"
+    )]
+    IsolationUnavailable {
+        /// The step that was not allowed, and what the system said.
+        why: String,
+        /// How to go on without isolation, as the embedding program said.
+        hint: String,
+    },
+}

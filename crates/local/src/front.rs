@@ -1,0 +1,126 @@
+//! What every request goes through first: checks, then the way to the control plane or into a sandbox.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Query;
+use axum::response::{IntoResponse, Response};
+use http::header::{self, HeaderValue};
+use http::{Method, Request, StatusCode};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::net::TcpStream;
+use tower::ServiceExt;
+
+use crate::gate::{self, Target};
+use crate::proxy;
+use crate::refusal::Refusal;
+use crate::registry::Registry;
+use crate::signature::{FilesQuery, Operation};
+
+/// Largest head of a request.
+const MAX_HEAD: usize = 64 << 10;
+/// How long a connection may be without a complete head, between requests too: above the 300 seconds that clients keep
+/// idle connections, so that they close them and do not run into ours.
+const HEAD_LIMIT: Duration = Duration::from_secs(330);
+/// Requests at a time on one HTTP/2 connection.
+const MAX_STREAMS: u32 = 250;
+
+/// The server's front.
+pub(crate) struct Front {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) control: Router,
+    pub(crate) allowed_origins: Vec<String>,
+}
+
+impl Front {
+    /// Serves one connection to its end, HTTP/1.1 or HTTP/2 as it begins.
+    pub(crate) async fn serve(self: Arc<Self>, connection: TcpStream) {
+        // Small answers should not wait for more.
+        let _ = connection.set_nodelay(true);
+        let mut http = auto::Builder::new(TokioExecutor::new());
+        http.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT).max_buf_size(MAX_HEAD);
+        http.http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(MAX_STREAMS)
+            .max_header_list_size(u32::try_from(MAX_HEAD).unwrap_or(u32::MAX));
+        let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+            let front = Arc::clone(&self);
+            async move { Ok::<_, Infallible>(front.answer(request.map(Body::new)).await) }
+        });
+        if let Err(error) = http.serve_connection(TokioIo::new(connection), service).await {
+            tracing::debug!(%error, "a connection ended with an error");
+        }
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Response {
+        let origin = match gate::check_origin(request.headers(), &self.allowed_origins) {
+            Ok(origin) => origin.cloned(),
+            Err(refusal) => return refusal.into_response(),
+        };
+        match origin {
+            None => self.route(request).await,
+            Some(origin) if request.method() == Method::OPTIONS => preflight(&request, origin),
+            Some(origin) => {
+                let mut response = self.route(request).await;
+                response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+                response.headers_mut().append(header::VARY, HeaderValue::from_static("Origin"));
+                response.headers_mut().insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+                response
+            }
+        }
+    }
+
+    async fn route(&self, request: Request<Body>) -> Response {
+        match gate::target(request.uri(), request.headers()) {
+            Err(refusal) => refusal.into_response(),
+            Ok(Target::Sandbox { id, port }) => proxy::answer(&self.registry, &id, port, request).await,
+            Ok(Target::Server) if request.uri().path() == "/files" => self.signed_files(request).await,
+            Ok(Target::Server) => {
+                let answered: Result<Response, Infallible> = self.control.clone().oneshot(request).await;
+                answered.unwrap_or_else(|never| match never {})
+            }
+        }
+    }
+
+    /// A signed URL of a server that is addressed by one name for all sandboxes does not say which one it is for.
+    async fn signed_files(&self, request: Request<Body>) -> Response {
+        let query = Query::<FilesQuery>::try_from_uri(request.uri()).map(|Query(query)| query);
+        let sandbox = match (query, Operation::of(request.method())) {
+            (Ok(query), Some(operation)) => self.registry.find_signed(&query, operation),
+            _ => None,
+        };
+        match sandbox {
+            Some(sandbox) => proxy::answer(&self.registry, &sandbox.id, crate::lifeline::ENVD_PORT, request).await,
+            None => Refusal::new(
+                StatusCode::UNAUTHORIZED,
+                "no running sandbox signed this: name the sandbox in E2b-Sandbox-Id, or sign the URL",
+            )
+            .into_response(),
+        }
+    }
+}
+
+/// What pages of allowed origins may read.
+const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "Date, Retry-After, Should-Retry, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, X-Next-Token, X-Total-Running",
+);
+
+fn preflight(request: &Request<Body>, origin: HeaderValue) -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(header::VARY, HeaderValue::from_static("Origin, Access-Control-Request-Headers"));
+    headers
+        .insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE"));
+    // Whatever the page wishes to send: its origin is allowed to use all of this server.
+    if let Some(asked) = request.headers().get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, asked.clone());
+    }
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    response
+}

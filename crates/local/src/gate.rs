@@ -1,0 +1,166 @@
+//! Who a request is for, and whether this server may be spoken to that way at all.
+//!
+//! A server on a loopback port is within reach of every web page the user opens. Pages can send requests anywhere, and
+//! can make a name of theirs resolve to 127.0.0.1. So a request must name this machine as its host, and must not come from
+//! a page, unless that page's origin was allowed.
+
+use std::net::IpAddr;
+
+use http::header::{HOST, ORIGIN};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri};
+
+use crate::ids::is_sandbox_id;
+use crate::lifeline::ENVD_PORT;
+use crate::refusal::Refusal;
+
+/// Whom a request is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A port of a sandbox.
+    Sandbox { id: String, port: u16 },
+    /// The server itself: the control plane, or files signed for a sandbox that is yet to be found.
+    Server,
+}
+
+/// The origin of the page a request comes from, if its pages may use this server.
+pub(crate) fn check_origin<'h>(headers: &'h HeaderMap, allowed: &[String]) -> Result<Option<&'h HeaderValue>, Refusal> {
+    let Some(origin) = headers.get(ORIGIN) else { return Ok(None) };
+    if allowed.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes()) {
+        return Ok(Some(origin));
+    }
+    let origin = String::from_utf8_lossy(origin.as_bytes());
+    Err(Refusal::new(
+        StatusCode::FORBIDDEN,
+        format!("pages of origin '{}' may not use this server; `allow_origin` allows an origin", origin.escape_debug()),
+    ))
+}
+
+/// Finds out whom a request is for, and refuses it if its host is not this machine.
+pub(crate) fn target(uri: &Uri, headers: &HeaderMap) -> Result<Target, Refusal> {
+    let label = check_host(uri, headers)?;
+    if let Some(id) = headers.get("e2b-sandbox-id") {
+        let id = id.to_str().unwrap_or_default();
+        return Ok(Target::Sandbox { id: sandbox_id(id)?, port: port(headers)? });
+    }
+    Ok(label.unwrap_or(Target::Server))
+}
+
+/// Checks the host and returns the sandbox it names, if it names one.
+fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<Option<Target>, Refusal> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let authority = match (uri.authority(), hosts.next()) {
+        (Some(authority), _) => authority.as_str(),
+        (None, Some(host)) => host.to_str().unwrap_or_default(),
+        (None, None) => "",
+    };
+    if hosts.next().is_some() {
+        return Err(Refusal::bad_request("the request has more than one Host header"));
+    }
+    let host = host_of(authority);
+    if is_loopback(&host) {
+        return Ok(None);
+    }
+    let label = host.strip_suffix(".localhost");
+    match label {
+        // Such names mean this machine by definition, with or without DNS.
+        Some("api" | "sandbox") => Ok(None),
+        Some(label) if label.contains('-') => {
+            let (port, id) = label.split_once('-').unwrap_or_default();
+            let port = port.parse().ok().filter(|port| *port > 0);
+            let port = port.ok_or_else(|| Refusal::bad_request(format!("'{label}' does not begin with a port")))?;
+            Ok(Some(Target::Sandbox { id: sandbox_id(id)?, port }))
+        }
+        _ => Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            format!(
+                "host '{}' is not this machine: use 127.0.0.1, localhost, or <port>-<sandbox>.localhost",
+                authority.escape_debug()
+            ),
+        )),
+    }
+}
+
+/// The host without its port, in lower case, without the dot that ends a complete name.
+fn host_of(authority: &str) -> String {
+    let without_port = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    let host = without_port.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(without_port);
+    host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
+}
+
+fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// An id without the suffix that old clients still send.
+fn sandbox_id(text: &str) -> Result<String, Refusal> {
+    let id = text.split('-').next().unwrap_or_default();
+    if is_sandbox_id(id) {
+        return Ok(id.to_owned());
+    }
+    Err(Refusal::bad_request(format!("'{}' is not a sandbox id: ids are letters a-z and digits", text.escape_debug())))
+}
+
+fn port(headers: &HeaderMap) -> Result<u16, Refusal> {
+    let Some(port) = headers.get("e2b-sandbox-port") else { return Ok(ENVD_PORT) };
+    let port = port.to_str().unwrap_or_default();
+    port.parse()
+        .ok()
+        .filter(|port| *port > 0)
+        .ok_or_else(|| Refusal::bad_request(format!("E2b-Sandbox-Port '{}' is not a port", port.escape_debug())))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::response::IntoResponse;
+
+    use super::*;
+
+    fn of(host: &str, more: &[(&str, &str)]) -> Result<Target, u16> {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, host.parse().unwrap());
+        for (name, value) in more {
+            headers.append(http::HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
+        }
+        target(&Uri::from_static("/files"), &headers).map_err(|refusal| refusal.into_response().status().as_u16())
+    }
+
+    #[test]
+    fn hosts_that_are_this_machine_are_let_in() {
+        for host in
+            ["localhost", "LOCALHOST:3000", "127.0.0.1:1", "127.9.9.9", "[::1]:80", "localhost.:1", "api.localhost"]
+        {
+            assert_eq!(of(host, &[]), Ok(Target::Server), "{host}");
+        }
+        for host in
+            ["", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "192.168.0.1", "x.localhost"]
+        {
+            assert_eq!(of(host, &[]), Err(403), "{host}");
+        }
+        assert_eq!(of("localhost", &[("host", "localhost")]), Err(400));
+    }
+
+    #[test]
+    fn sandboxes_are_named_by_label_or_header() {
+        let sandbox = |port| Ok(Target::Sandbox { id: "iabc".to_owned(), port });
+        assert_eq!(of("3000-iabc.localhost:80", &[]), sandbox(3000));
+        assert_eq!(of("localhost", &[("e2b-sandbox-id", "iabc")]), sandbox(ENVD_PORT));
+        assert_eq!(of("localhost", &[("e2b-sandbox-id", "iabc-6532622b")]), sandbox(ENVD_PORT));
+        assert_eq!(of("localhost", &[("e2b-sandbox-id", "iabc"), ("e2b-sandbox-port", "8080")]), sandbox(8080));
+        assert_eq!(of("localhost", &[("e2b-sandbox-id", "../x")]), Err(400));
+        assert_eq!(of("localhost", &[("e2b-sandbox-id", "iabc"), ("e2b-sandbox-port", "0")]), Err(400));
+        assert_eq!(of("x-iabc.localhost", &[]), Err(400));
+        assert_eq!(of("evil.example", &[("e2b-sandbox-id", "iabc")]), Err(403));
+    }
+
+    #[test]
+    fn pages_need_an_allowed_origin() {
+        let headers = HeaderMap::from_iter([(ORIGIN, "https://a.example".parse().unwrap())]);
+        assert!(check_origin(&headers, &[]).is_err());
+        assert!(check_origin(&headers, &["https://b.example".to_owned()]).is_err());
+        assert!(check_origin(&headers, &["https://a.example".to_owned()]).unwrap().is_some());
+        assert!(check_origin(&HeaderMap::new(), &[]).unwrap().is_none());
+    }
+}

@@ -1,0 +1,227 @@
+//! The server as its owner sees it: built, started, stopped.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::confined::{Isolation, LaunchError};
+use crate::control::{self, Control};
+use crate::error::StartError;
+use crate::front::Front;
+use crate::helper::Helper;
+use crate::registry::Registry;
+use crate::state::State;
+
+/// Connections served at a time; more wait to be accepted.
+const MAX_CONNECTIONS: usize = 1024;
+const DEFAULT_MAX_SANDBOXES: usize = 256;
+/// How long a dropped server waits for its sandboxes to end.
+const DROP_LIMIT: Duration = Duration::from_secs(3);
+
+/// A running local server. Stopping or dropping it ends its sandboxes and removes their files.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), oncebox_local::StartError> {
+/// use oncebox_local::LocalServer;
+///
+/// let server = LocalServer::start().await?;
+/// println!("E2B_API_URL={} E2B_SANDBOX_URL={}", server.url(), server.url());
+/// server.stop().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct LocalServer {
+    addr: SocketAddr,
+    running: Option<Running>,
+}
+
+struct Running {
+    registry: Arc<Registry>,
+    accepting: JoinHandle<()>,
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running").finish_non_exhaustive()
+    }
+}
+
+impl LocalServer {
+    /// Starts a server with isolated sandboxes on any free port.
+    ///
+    /// # Errors
+    /// As [`LocalServerBuilder::start`].
+    pub async fn start() -> Result<Self, StartError> {
+        Self::builder().start().await
+    }
+
+    /// A server to be set up.
+    pub fn builder() -> LocalServerBuilder {
+        LocalServerBuilder::default()
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Its URL, for the control plane and for sandboxes.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// Ends all sandboxes, waits until nothing is left of them, and closes the port.
+    pub async fn stop(mut self) {
+        if let Some(running) = self.running.take() {
+            running.accepting.abort();
+            running.registry.close().await;
+        }
+    }
+}
+
+impl Drop for LocalServer {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.accepting.abort();
+            running.registry.close_blocking(DROP_LIMIT);
+        }
+    }
+}
+
+/// Sets up a [`LocalServer`].
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until it is started"]
+pub struct LocalServerBuilder {
+    port: u16,
+    isolation: Isolation,
+    helper: Option<Helper>,
+    state_base: Option<PathBuf>,
+    max_sandboxes: usize,
+    allowed_origins: Vec<String>,
+    no_isolation_hint: Option<String>,
+}
+
+impl Default for LocalServerBuilder {
+    fn default() -> Self {
+        Self {
+            port: 0,
+            isolation: Isolation::default(),
+            helper: None,
+            state_base: None,
+            max_sandboxes: DEFAULT_MAX_SANDBOXES,
+            allowed_origins: Vec::new(),
+            no_isolation_hint: None,
+        }
+    }
+}
+
+impl LocalServerBuilder {
+    /// The port to listen on, at 127.0.0.1. The default, 0, is any free one.
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
+    /// How sandboxes are kept apart from the machine. The default is [`Isolation::Namespaces`].
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = isolation;
+        self
+    }
+
+    /// The program that becomes the process inside each sandbox. [`Helper`] says where it is looked for by default.
+    pub fn helper(mut self, helper: Helper) -> Self {
+        self.helper = Some(helper);
+        self
+    }
+
+    /// The folder that sandboxes are kept in, made if it is missing, and this user's alone. The default is `oncebox-`
+    /// and the user's number, in the folder for temporary files.
+    pub fn state_base(mut self, base: impl Into<PathBuf>) -> Self {
+        self.state_base = Some(base.into());
+        self
+    }
+
+    /// How many sandboxes may run at a time. The default is 256.
+    pub fn max_sandboxes(mut self, limit: usize) -> Self {
+        self.max_sandboxes = limit;
+        self
+    }
+
+    /// Lets pages of this origin, such as `http://localhost:5173`, use the server: run programs, read and write
+    /// sandboxes' files. By default no page may.
+    pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
+        self.allowed_origins.push(origin.into());
+        self
+    }
+
+    /// The command that would do the same without isolation, for the error that says isolation is not possible.
+    pub fn no_isolation_hint(mut self, command: impl Into<String>) -> Self {
+        self.no_isolation_hint = Some(command.into());
+        self
+    }
+
+    /// Starts the server on the current tokio runtime, once it has proved that a sandbox can be started.
+    ///
+    /// # Errors
+    /// [`StartError`] says what could not be had: the port, the folder, the helper, or isolation.
+    pub async fn start(self) -> Result<LocalServer, StartError> {
+        let helper = match self.helper {
+            Some(helper) => helper,
+            None => Helper::find()?,
+        };
+        let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+        let listener = TcpListener::bind(addr).await.map_err(|source| StartError::Bind { addr, source })?;
+        let addr = listener.local_addr().map_err(|source| StartError::Bind { addr, source })?;
+
+        let base = self.state_base;
+        let state = tokio::task::spawn_blocking(move || State::open(base.as_deref())).await;
+        let state = state.unwrap_or_else(|error| {
+            Err(StartError::State { path: PathBuf::new(), why: format!("it was not looked at: {error}") })
+        })?;
+        let failed = |why: String| StartError::HelperFailed { helper: helper.program().display().to_string(), why };
+        let registry = Registry::new(helper.clone(), self.isolation, state, self.max_sandboxes);
+        let registry = Arc::new(registry.map_err(|error| failed(error.to_string()))?);
+        registry.probe().await.map_err(|error| match error {
+            LaunchError::Failed(why) => failed(why),
+            LaunchError::NotAllowed(why) => StartError::IsolationUnavailable {
+                why,
+                hint: self.no_isolation_hint.unwrap_or_else(|| "`isolation(Isolation::None)`".to_owned()),
+            },
+        })?;
+
+        let control = control::routes(Control { registry: Arc::clone(&registry), addr });
+        let front = Front { registry: Arc::clone(&registry), control, allowed_origins: self.allowed_origins };
+        let accepting = tokio::spawn(accept(listener, Arc::new(front)));
+        Ok(LocalServer { addr, running: Some(Running { registry, accepting }) })
+    }
+}
+
+/// Accepts connections until it is aborted, which ends them all.
+async fn accept(listener: TcpListener, front: Arc<Front>) {
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((connection, _)) => {
+                let front = Arc::clone(&front);
+                connections.spawn(async move {
+                    front.serve(connection).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                // Out of descriptors, most likely: others will be closed.
+                tracing::warn!(%error, "a connection was not accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+        while connections.try_join_next().is_some() {}
+    }
+}
