@@ -12,17 +12,18 @@ pub fn backoff(taken: u32, random: f64) -> Duration {
     full.mul_f64(0.5 + 0.5 * unit(random))
 }
 
-/// The wait before an origin is dialled again: `0.5 s · 1.5^(failed - 1)`, ± 50 %, at most 10 s. `failed` dials in a
-/// row went before it; `random` is in [0, 1).
+/// The wait before an origin is dialled again: `min(0.5 s · 1.5^(failed - 1), 10 s)`, ± 50 %, and at most 10 s. `failed`
+/// dials in a row went before it; `random` is in [0, 1). Growth stops before the jitter is applied, so that clients which
+/// failed together do not end up dialling together.
 pub fn dial_backoff(failed: u32, random: f64) -> Duration {
     let mut full = DIAL_BACKOFF_BASE;
     for _ in 1..failed {
-        if full >= 2 * DIAL_BACKOFF_CAP {
+        if full >= DIAL_BACKOFF_CAP {
             break;
         }
         full = full.mul_f64(1.5);
     }
-    full.mul_f64(0.5 + unit(random)).min(DIAL_BACKOFF_CAP)
+    full.min(DIAL_BACKOFF_CAP).mul_f64(0.5 + unit(random)).min(DIAL_BACKOFF_CAP)
 }
 
 /// A random number that a caller may have drawn wrongly.
@@ -46,12 +47,12 @@ mod tests {
     }
 
     #[test]
-    fn dial_waits_grow_by_half_and_are_capped_after_jitter() {
+    fn dial_waits_grow_by_half_and_keep_their_jitter_at_the_cap() {
         assert_eq!(dial_backoff(1, 0.5), Duration::from_millis(500));
         assert_eq!(dial_backoff(2, 0.5), Duration::from_millis(750));
         assert_eq!(dial_backoff(1, 0.0), Duration::from_millis(250));
         assert_eq!(dial_backoff(u32::MAX, 0.999), DIAL_BACKOFF_CAP);
-        assert_eq!(dial_backoff(u32::MAX, 0.0), DIAL_BACKOFF_CAP);
+        assert_eq!(dial_backoff(u32::MAX, 0.0), Duration::from_secs(5));
     }
 
     #[test]

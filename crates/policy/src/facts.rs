@@ -78,3 +78,26 @@ pub struct CallFacts {
     #[cfg_attr(feature = "serde", serde(with = "crate::seconds::option"))]
     pub deadline: Option<Duration>,
 }
+
+impl CallFacts {
+    /// The deadline of a child call that begins at `now` with a timeout of its own, on the parent's clock: never later
+    /// than the parent's.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use oncebox_policy::CallFacts;
+    ///
+    /// let seconds = Duration::from_secs;
+    /// let parent = CallFacts { deadline: Some(seconds(60)), ..CallFacts::default() };
+    /// assert_eq!(parent.child_deadline(seconds(50), Some(seconds(5))), Some(seconds(55)));
+    /// assert_eq!(parent.child_deadline(seconds(50), Some(seconds(30))), Some(seconds(60)));
+    /// assert_eq!(parent.child_deadline(seconds(50), None), Some(seconds(60)));
+    /// ```
+    pub fn child_deadline(&self, now: Duration, timeout: Option<Duration>) -> Option<Duration> {
+        let own = timeout.map(|timeout| now.saturating_add(timeout));
+        match (self.deadline, own) {
+            (Some(parent), Some(own)) => Some(parent.min(own)),
+            (parent, own) => parent.or(own),
+        }
+    }
+}

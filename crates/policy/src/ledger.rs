@@ -5,8 +5,10 @@ use core::time::Duration;
 
 use smallvec::SmallVec;
 
+use crate::facts::CallFacts;
 use crate::outcome::Outcome;
-use crate::verdict::{Verdict, WaitReason};
+use crate::policy::Policy;
+use crate::verdict::{ReturnReason, Verdict, WaitReason};
 
 /// Attempts whose records need no allocation.
 const INLINE_ATTEMPTS: usize = 8;
@@ -60,8 +62,12 @@ pub enum Purpose {
     /// The call itself.
     #[default]
     Call,
-    /// Finding out what an unknown outcome did.
+    /// A reconciler finds out what an unknown outcome did; one page of it.
     LookUp,
+    /// A reconciler asks for the answer of a request that the server still works on, by its key.
+    Poll,
+    /// A reconciler removes what was made twice.
+    Kill,
 }
 
 /// The record of one call, shared by every layer that works on it, so that limits add and never multiply.
@@ -75,7 +81,16 @@ pub struct Ledger {
     pub(crate) prompt_replay_taken: bool,
     pub(crate) misdirected: bool,
     pub(crate) too_early: bool,
+    pub(crate) look_ups: u32,
+    /// What this call's retries cost, in tokens of the retry budget.
     pub(crate) tokens: u32,
+}
+
+impl Record {
+    pub(crate) fn new(purpose: Purpose, attempt: &Attempt, ended: Duration, verdict: Verdict) -> Self {
+        let Attempt { started, connection, outcome, .. } = *attempt;
+        Self { purpose, started, ended, connection, outcome, verdict }
+    }
 }
 
 impl Ledger {
@@ -89,6 +104,31 @@ impl Ledger {
         &self.records
     }
 
+    /// Charges one single attempt of a reconciler: a look-up with all its pages, a kill, a poll.
+    ///
+    /// # Errors
+    /// When it must not begin: the call's deadline has passed, or `lookups` are used up.
+    pub fn start_look_up(&mut self, policy: &Policy, facts: &CallFacts, now: Duration) -> Result<(), ReturnReason> {
+        if facts.deadline.is_some_and(|deadline| now >= deadline) {
+            return Err(ReturnReason::DeadlinePassed);
+        }
+        if self.look_ups >= policy.lookups {
+            return Err(ReturnReason::LookUpsUsed);
+        }
+        self.look_ups += 1;
+        Ok(())
+    }
+
+    /// How many single attempts of a reconciler were charged to `lookups`.
+    pub fn look_ups_used(&self) -> u32 {
+        self.look_ups
+    }
+
+    /// Whether any attempt of the call itself may have been processed: sent, and not provably refused.
+    pub fn may_have_been_processed(&self) -> bool {
+        self.records.iter().any(|record| record.purpose == Purpose::Call && record.outcome.may_have_been_processed())
+    }
+
     /// How many repeats were charged to `retries`.
     pub fn retries_used(&self) -> u32 {
         self.retries
@@ -99,11 +139,24 @@ impl Ledger {
         self.connection_retries
     }
 
+    /// Repeats that touched no socket and were not counted.
+    pub fn free_repeats_used(&self) -> u32 {
+        self.free_repeats
+    }
+
+    /// Backoffs taken, which the next one grows from.
+    pub fn backoffs_taken(&self) -> u32 {
+        self.backoffs
+    }
+
     /// Attempts that reached the network, or were counted as if: HEADERS sent and counted failed dials. Never more
     /// than [`Policy::bound`](crate::Policy::bound).
     pub fn counted_attempts(&self) -> u32 {
-        let repeats = self.retries + self.connection_retries;
-        if self.records.is_empty() { 0 } else { 1 + repeats }
+        if self.records.iter().any(|record| record.purpose == Purpose::Call) {
+            1 + self.retries + self.connection_retries
+        } else {
+            0
+        }
     }
 }
 
@@ -127,11 +180,15 @@ impl fmt::Display for Record {
         if let Some(connection) = self.connection {
             write!(f, " on connection {connection}")?;
         }
-        if self.purpose == Purpose::LookUp {
-            f.write_str(", look-up")?;
+        match self.purpose {
+            Purpose::Call => {}
+            Purpose::LookUp => f.write_str(", look-up")?,
+            Purpose::Poll => f.write_str(", poll")?,
+            Purpose::Kill => f.write_str(", kill")?,
         }
         write!(f, ": {}", self.outcome)?;
         match self.verdict {
+            Verdict::Return(_) if self.purpose != Purpose::Call => Ok(()),
             Verdict::Return(end) => write!(f, "; ended: {}", end.reason),
             Verdict::Reconcile => f.write_str("; to be reconciled"),
             Verdict::Retry(retry) => {

@@ -69,13 +69,13 @@ mod verdict;
 pub use backoff::{backoff, dial_backoff};
 pub use budget::{BUDGET_CAPACITY, Budget, COST_STATUS, COST_UNKNOWN, REFILL_PER_SECOND, SUCCESS_REFUND, Tokens};
 pub use facts::{CallFacts, Permit, RequestBody};
-pub use judge::{judge, judge_traced};
+pub use judge::{judge, judge_adopted, judge_look_up, judge_reconciled, judge_traced};
 pub use ledger::{Attempt, Ledger, Purpose, Record};
-pub use outcome::{Cause, Edge, ErrorCode, NotSent, Outcome, Phase, Refusal, Response, ResponseBody, Unknown};
 pub use options::{
-    CLEANUP_LOOKUPS, DEFAULT_CLEANUP_TIMEOUT, DEFAULT_SETTLE, IdempotencyKeys, MAX_TIMEOUT, OptionError, Options, Scope,
-    retries_option, timeout_option,
+    CLEANUP_LOOKUPS, DEFAULT_CLEANUP_TIMEOUT, DEFAULT_SETTLE, IdempotencyKeys, MAX_TIMEOUT, OptionError, Options,
+    Scope, retries_option, timeout_option,
 };
+pub use outcome::{Cause, Edge, ErrorCode, NotSent, Outcome, Phase, Refusal, Response, ResponseBody, Unknown};
 pub use policy::{
     BACKOFF_BASE, BACKOFF_CAP, DEFAULT_CONNECTION_RETRIES, DEFAULT_LOOKUPS, DEFAULT_READ_IDLE_TIMEOUT,
     DEFAULT_REPLAY_BUFFER_LIMIT, DEFAULT_REQUEST_TIMEOUT, DEFAULT_RETRIES, DIAL_BACKOFF_BASE, DIAL_BACKOFF_CAP,

@@ -134,12 +134,15 @@ pub struct Response {
     /// What the sandbox edge says in a body that it is known to write.
     #[cfg_attr(feature = "serde", serde(default))]
     pub edge: Option<Edge>,
+    /// Whether a pacer shared by all calls obeys this 429's wait. It is the budget then: a retry costs no tokens.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub paced: bool,
 }
 
 impl Response {
     /// An answer with this status, a complete body and no hints.
     pub const fn new(status: u16) -> Self {
-        Self { status, retry_after: None, should_retry: None, body: ResponseBody::Complete, edge: None }
+        Self { status, retry_after: None, should_retry: None, body: ResponseBody::Complete, edge: None, paced: false }
     }
 }
 
@@ -242,6 +245,14 @@ impl Outcome {
         }
     }
 
+    /// How long the server asks to wait before it is asked again, counted from the outcome's receipt.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Responded(response) => response.retry_after,
+            _ => None,
+        }
+    }
+
     /// The status, where an answer began.
     pub fn status(&self) -> Option<u16> {
         match self {
@@ -289,7 +300,7 @@ fn detail(f: &mut fmt::Formatter<'_>, detail: &ShortText) -> fmt::Result {
 }
 
 fn after(sent: bool) -> &'static str {
-    if sent { "after the request was sent" } else { "before anything was sent" }
+    if sent { "after the request was sent" } else { "before it was sent" }
 }
 
 impl fmt::Display for Refusal {

@@ -147,8 +147,9 @@ fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
 }
 
 fn year_of(now: u64) -> u64 {
-    // A year's mean length in seconds; a few hours' error only matters to dates just 50 years away.
-    1970 + now / 31_556_952
+    // A year's mean length in seconds; a few hours' error only matters to dates just 50 years away. HTTP-dates end with
+    // the year 9999, and so does any clock that is measured against them.
+    (1970 + now / 31_556_952).min(9999)
 }
 
 #[cfg(test)]

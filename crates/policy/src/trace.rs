@@ -21,17 +21,45 @@ pub enum Rule {
     StreamedBody,
     /// 8. `retries` and `connection_retries`.
     Counter,
-    /// 9 and 10. The wait must end before the deadline.
+    /// 9. How long to wait. It ends no decision.
+    Wait,
+    /// 10. The wait must end before the deadline.
     Deadline,
     /// 11. The retry budget.
     Budget,
 }
 
+impl Rule {
+    /// All of them, in their order.
+    pub const ALL: [Self; 11] = [
+        Self::CallEnded,
+        Self::Unprocessed,
+        Self::ShouldRetry,
+        Self::Reconcile,
+        Self::Status,
+        Self::UnknownOutcome,
+        Self::StreamedBody,
+        Self::Counter,
+        Self::Wait,
+        Self::Deadline,
+        Self::Budget,
+    ];
+
+    /// Its number in the order of the rules.
+    pub fn number(self) -> u8 {
+        self as u8 + 1
+    }
+}
+
 /// Sees a decision go through the rules.
 pub trait Trace {
-    /// The rule did not end the decision.
+    /// The rule did not apply, or did not stop what was proposed.
     fn passed(&mut self, rule: Rule);
-    /// The rule ended it.
+    /// The rule proposes to send again, or to reconcile.
+    fn proposed(&mut self, rule: Rule) {
+        let _ = rule;
+    }
+    /// The rule ends the call.
     fn decided(&mut self, rule: Rule);
 }
 

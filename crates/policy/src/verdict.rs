@@ -97,6 +97,10 @@ pub enum ReturnReason {
     RetryWindowOver,
     /// The retry budget is empty.
     BudgetEmpty,
+    /// `lookups` used up.
+    LookUpsUsed,
+    /// A reconciler's own attempts are not repeated.
+    SingleAttempt,
 }
 
 /// Why a request may be sent again.
@@ -115,6 +119,8 @@ pub enum RetryReason {
     ServerAsks,
     /// The outcome is unknown and a repeat is permitted.
     Permitted,
+    /// The outcome was unknown, and a reconciler says that a repeat does no harm.
+    Reconciled,
 }
 
 impl RetryReason {
@@ -168,6 +174,8 @@ impl fmt::Display for ReturnReason {
                 return write!(f, "no deadline, and no retry starts after {RETRY_WINDOW_WITHOUT_DEADLINE:?}");
             }
             Self::BudgetEmpty => "the retry budget is empty (retry_budget)",
+            Self::LookUpsUsed => "look-ups used up (lookups)",
+            Self::SingleAttempt => "a single attempt",
         })
     }
 }
@@ -181,6 +189,7 @@ impl fmt::Display for RetryReason {
             Self::Status => "this status is retried",
             Self::ServerAsks => "the server's Should-Retry asks for it",
             Self::Permitted => "a repeat is permitted",
+            Self::Reconciled => "reconciled",
         })
     }
 }
