@@ -39,6 +39,12 @@ impl Budget {
         Self { state: AtomicU64::new(FULL) }
     }
 
+    /// A budget with this many tokens, at most its capacity.
+    pub const fn with_level(tokens: u32) -> Self {
+        let tokens = if tokens < BUDGET_CAPACITY { tokens } else { BUDGET_CAPACITY };
+        Self { state: AtomicU64::new(tokens as u64 * SCALE) }
+    }
+
     /// Whole tokens at this time.
     pub fn available(&self, now: Duration) -> u32 {
         (level(refilled(self.state.load(Ordering::Acquire), now)) / SCALE) as u32

@@ -52,6 +52,7 @@ extern crate std;
 
 mod backoff;
 mod budget;
+mod explain;
 mod facts;
 mod judge;
 mod ledger;
@@ -68,6 +69,7 @@ mod verdict;
 
 pub use backoff::{backoff, dial_backoff};
 pub use budget::{BUDGET_CAPACITY, Budget, COST_STATUS, COST_UNKNOWN, REFILL_PER_SECOND, SUCCESS_REFUND, Tokens};
+pub use explain::{Effect, Explanation, Step, explain};
 pub use facts::{CallFacts, Permit, RequestBody};
 pub use judge::{judge, judge_adopted, judge_look_up, judge_reconciled, judge_traced};
 pub use ledger::{Attempt, Ledger, Purpose, Record};
