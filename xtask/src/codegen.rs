@@ -3,6 +3,7 @@
 mod operations;
 mod proto;
 mod specs;
+mod tables;
 mod types;
 
 // Shared with oncebox-protocol as source, so that code generation never waits for generated code.
@@ -29,10 +30,7 @@ pub(crate) fn run(root: &Path, check: bool) -> Result<(), String> {
             return Ok(());
         }
         let names: Vec<String> = stale.iter().map(|path| format!("  {}", path.display())).collect();
-        return Err(format!(
-            "generated files are stale; run `cargo xtask codegen`:\n{}",
-            names.join("\n")
-        ));
+        return Err(format!("generated files are stale; run `cargo xtask codegen`:\n{}", names.join("\n")));
     }
     for path in stale {
         let full = root.join(&path);
@@ -66,6 +64,14 @@ fn generate(root: &Path) -> Result<BTreeMap<PathBuf, String>, String> {
         if let Some(text) = text {
             files.insert(rust.join(format!("{}.rs", spec.module)), rustfmt(root, &text)?);
         }
+    }
+
+    for (name, text) in [
+        ("edge.rs", tables::edge(root)?),
+        ("headers.rs", tables::headers(root)?),
+        ("runtime_errors.rs", tables::runtime_errors(root)?),
+    ] {
+        files.insert(rust.join(name), rustfmt(root, &text)?);
     }
 
     let planes = operations::planes(&specs, rpcs)?;
@@ -135,4 +141,26 @@ fn rustfmt(root: &Path, text: &str) -> Result<String, String> {
     }
     written.map_err(|e| format!("rustfmt: {e}"))?;
     String::from_utf8(output.stdout).map_err(|e| format!("rustfmt: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stale_names_what_differs_is_missing_or_left_over() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| Path::new(FOLDERS[1]).join(name);
+        let files: BTreeMap<PathBuf, String> =
+            ["same", "differs", "missing"].into_iter().map(|name| (path(name), name.to_owned())).collect();
+        write(&root.path().join(path("same")), "same").unwrap();
+        write(&root.path().join(path("differs")), "old").unwrap();
+        write(&root.path().join(path("deep/left-over")), "").unwrap();
+        assert_eq!(stale(root.path(), &files).unwrap(), [path("deep/left-over"), path("differs"), path("missing")]);
+    }
+
+    #[test]
+    fn rustfmt_refuses_what_is_no_rust() {
+        assert!(rustfmt(Path::new("."), "pub struct {").is_err());
+    }
 }

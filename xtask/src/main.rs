@@ -1,5 +1,6 @@
-//! Tasks of this repository: `cargo xtask codegen`.
+//! Tasks of this repository: `cargo xtask <task>`.
 
+mod bench_operations;
 mod codegen;
 
 use std::path::{Path, PathBuf};
@@ -7,7 +8,8 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask <task>
 
-  codegen [--check]   write all generated files; with --check, fail if any is stale";
+  codegen [--check]   write all generated files; with --check, fail if any is stale
+  bench operations    time finding an operation in the whole table";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -15,6 +17,7 @@ fn main() -> ExitCode {
     let done = match args.as_slice() {
         ["codegen"] => codegen::run(&root(), false),
         ["codegen", "--check"] => codegen::run(&root(), true),
+        ["bench", "operations"] => bench_operations::run(&root()),
         _ => Err(USAGE.to_owned()),
     };
     match done {

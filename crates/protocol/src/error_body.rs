@@ -74,11 +74,7 @@ const MESSAGE_LIMIT: usize = 512;
 impl ErrorBody {
     /// A body as servers of the protocol write it: the status as code, and a message.
     pub fn new(status: u16, message: impl Into<String>) -> Self {
-        Self {
-            code: Some(ErrorCode::Number(status.into())),
-            message: Some(message.into()),
-            error_code: None,
-        }
+        Self { code: Some(ErrorCode::Number(status.into())), message: Some(message.into()), error_code: None }
     }
 
     /// Adds the code for programs.
@@ -97,17 +93,12 @@ impl ErrorBody {
         };
         let text = text.trim();
         let cut = text.char_indices().nth(MESSAGE_LIMIT).map_or(text, |(end, _)| &text[..end]);
-        Self {
-            message: (!cut.is_empty()).then(|| cut.to_owned()),
-            ..Self::default()
-        }
+        Self { message: (!cut.is_empty()).then(|| cut.to_owned()), ..Self::default() }
     }
 
     /// Whether the server says that it honours idempotency keys, by complaining about one.
     pub fn is_about_idempotency(&self) -> bool {
-        self.error_code
-            .as_deref()
-            .is_some_and(|code| code.starts_with(codes::IDEMPOTENCY_PREFIX))
+        self.error_code.as_deref().is_some_and(|code| code.starts_with(codes::IDEMPOTENCY_PREFIX))
     }
 
     fn from_value(value: Value) -> Self {

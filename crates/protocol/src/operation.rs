@@ -1,6 +1,7 @@
 //! One operation of the protocol, and what is known of repeating it.
 
 use http::Method;
+use oncebox_policy::Permit;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::borrow::Cow;
 use std::fmt;
@@ -45,11 +46,6 @@ pub enum Repeat {
 }
 
 impl Repeat {
-    /// Whether a repeat is permitted.
-    pub fn is_permitted(&self) -> bool {
-        !matches!(self, Self::No(_))
-    }
-
     /// The reason given in the specification; nothing where the method is the reason.
     pub fn reason(&self) -> Option<&str> {
         match self {
@@ -76,6 +72,16 @@ pub enum Plane {
 }
 
 impl Operation {
+    /// Why it may be repeated once its outcome is unknown; nothing, if it may not.
+    pub fn permit(&self) -> Option<Permit> {
+        match self.repeat {
+            Repeat::Safe => Some(Permit::SafeMethod),
+            Repeat::Idempotent => Some(Permit::IdempotentMethod),
+            Repeat::ByTable(_) => Some(Permit::OperationTable),
+            Repeat::No(_) => None,
+        }
+    }
+
     /// The path for these parameters, in the order of the template, each percent-encoded so that it stays one segment.
     ///
     /// ```
@@ -116,17 +122,11 @@ impl Operation {
 
     /// The names of the template's parameters, in order.
     pub fn parameters(&self) -> impl Iterator<Item = &str> {
-        self.path
-            .split('/')
-            .filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+        self.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
     }
 
     fn wrong_count(&self, given: usize) -> PathError {
-        PathError::WrongCount {
-            operation: self.id.clone().into_owned(),
-            wanted: self.parameters().count(),
-            given,
-        }
+        PathError::WrongCount { operation: self.id.clone().into_owned(), wanted: self.parameters().count(), given }
     }
 }
 
@@ -173,10 +173,7 @@ mod tests {
     #[test]
     fn parameters_take_their_places() {
         assert_eq!(operations::CREATE_SANDBOX.path_for(&[]).unwrap(), "/v2/sandboxes");
-        assert_eq!(
-            operations::START_BUILD.path_for(&["t", "b"]).unwrap(),
-            "/v2/templates/t/builds/b"
-        );
+        assert_eq!(operations::START_BUILD.path_for(&["t", "b"]).unwrap(), "/v2/templates/t/builds/b");
         assert_eq!(operations::START_BUILD.parameters().collect::<Vec<_>>(), ["templateID", "buildID"]);
     }
 

@@ -73,9 +73,8 @@ fn rpc(package: &str, service: &str, method: &str, level: Option<i32>, comment: 
     let name = format!("{package}.{service}/{method}");
     let comment = comment.split_whitespace().collect::<Vec<_>>().join(" ");
     let reason = |word: &str| {
-        let (_, reason) = comment
-            .split_once(word)
-            .ok_or_else(|| format!("{name}: its comment must say why, after {word:?}"))?;
+        let (_, reason) =
+            comment.split_once(word).ok_or_else(|| format!("{name}: its comment must say why, after {word:?}"))?;
         let sentence = reason.split_once(". ").map_or(reason, |(sentence, _)| sentence);
         let mut letters = sentence.trim_end_matches('.').chars();
         let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();

@@ -26,12 +26,7 @@ const SPECS: [(&str, &str, &str, &str); 4] = [
         "ControlPlane",
         "Wire types of the control plane: sandboxes, templates, secrets, volumes.",
     ),
-    (
-        "spec/volume.yaml",
-        "volume",
-        "VolumeContent",
-        "Wire types of the volume content API.",
-    ),
+    ("spec/volume.yaml", "volume", "VolumeContent", "Wire types of the volume content API."),
     (
         "spec/envd/rest.yaml",
         "envd_rest",

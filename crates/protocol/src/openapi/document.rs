@@ -68,10 +68,7 @@ pub(crate) fn parse(text: &str) -> Result<Node, String> {
 
 /// The operations of a document, in its order.
 pub(crate) fn entries(document: &Node) -> Result<Vec<Entry>, String> {
-    let paths = document
-        .get("paths")
-        .and_then(Node::as_map)
-        .ok_or("no `paths`: not an OpenAPI document")?;
+    let paths = document.get("paths").and_then(Node::as_map).ok_or("no `paths`: not an OpenAPI document")?;
     let mut entries = Vec::new();
     for (path, item) in paths {
         // A path item may be named by reference; extensions beside the paths are nobody's path.
@@ -148,9 +145,7 @@ pub(crate) fn segments(template: &str) -> impl Iterator<Item = Segment<'_>> {
 
 /// Refuses a template that could match more, or less, than it says.
 pub(crate) fn check_template(template: &str) -> Result<(), String> {
-    let rest = template
-        .strip_prefix('/')
-        .ok_or_else(|| format!("path {template:?} does not begin with `/`"))?;
+    let rest = template.strip_prefix('/').ok_or_else(|| format!("path {template:?} does not begin with `/`"))?;
     for segment in rest.split('/') {
         let name = segment.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
         match name {

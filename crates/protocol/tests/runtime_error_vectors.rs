@@ -1,0 +1,94 @@
+//! Runs `conformance/runtime-errors/*.json`.
+
+use oncebox_policy::Phase;
+use oncebox_protocol::runtime_errors::{CHAIN_LIMIT, Outcome, ROWS, RuntimeError, classify_thrown};
+use serde::Deserialize;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(rename = "description")]
+    _description: String,
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    #[serde(rename = "seen")]
+    _seen: Option<String>,
+    #[serde(default)]
+    aborted: bool,
+    thrown: Value,
+    outcome: String,
+    phase: Option<String>,
+}
+
+fn files() -> Vec<(PathBuf, File)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/runtime-errors");
+    let mut files: Vec<_> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .map(|path| {
+            let file = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+            (path, file)
+        })
+        .collect();
+    files.sort_by(|a, b| a.0.cmp(&b.0));
+    assert!(!files.is_empty());
+    files
+}
+
+fn words(outcome: Outcome) -> (&'static str, Option<&'static str>) {
+    match outcome {
+        Outcome::Cancelled => ("cancelled", None),
+        Outcome::Rethrown => ("rethrown", None),
+        Outcome::NotSent { phase: Phase::Dns } => ("not_sent", Some("dns")),
+        Outcome::NotSent { phase: Phase::Connect } => ("not_sent", Some("connect")),
+        Outcome::NotSent { phase: Phase::Tls } => ("not_sent", Some("tls")),
+        Outcome::Refused => ("refused", None),
+        Outcome::SentUnknown => ("sent_unknown", None),
+        other => panic!("{other:?} has no word"),
+    }
+}
+
+#[test]
+fn every_vector_holds() {
+    for (path, file) in files() {
+        for case in file.cases {
+            let (outcome, phase) = words(classify_thrown(case.aborted, &case.thrown));
+            let wanted = (case.outcome.as_str(), case.phase.as_deref());
+            assert_eq!((outcome, phase), wanted, "{}: {}", path.display(), case.name);
+        }
+    }
+}
+
+/// Every error of a chain or aggregate, outermost first.
+fn links<'a>(error: &'a RuntimeError, found: &mut Vec<&'a RuntimeError>) {
+    found.push(error);
+    for inner in error.cause.as_deref().into_iter().chain(error.errors.iter().flatten()) {
+        links(inner, found);
+    }
+}
+
+#[test]
+fn every_row_has_a_vector() {
+    let errors: Vec<RuntimeError> = files()
+        .into_iter()
+        .flat_map(|(_, file)| file.cases)
+        .filter(|case| !case.aborted && case.thrown.is_object())
+        .map(|case| serde_json::from_value(case.thrown).unwrap())
+        .collect();
+    for row in &ROWS {
+        let held = errors.iter().any(|error| {
+            let mut found = Vec::new();
+            links(error, &mut found);
+            found.len() <= CHAIN_LIMIT && found.iter().any(|link| row.matches(link))
+        });
+        assert!(held, "row {:?} has no vector", row.id);
+    }
+}
