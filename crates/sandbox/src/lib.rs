@@ -1,1 +1,64 @@
 //! Sandboxes over HTTP whose effects happen once.
+//!
+//! A [`Sandbox`] is a machine of its own, reached over HTTP, in which [commands](Sandbox::commands) run and
+//! [files](Sandbox::files) live. This crate speaks the E2B sandbox protocol: to E2B's cloud, to self-hosted clusters,
+//! and to an embedded host on this machine (feature `local`), which needs no account:
+//!
+//! ```no_run
+//! # #[cfg(feature = "local")]
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), oncebox::Error> {
+//! use oncebox::{Client, Sandbox};
+//!
+//! let client = Client::local().await?; // or Client::from_env()? for E2B_API_KEY and friends
+//! let sandbox = Sandbox::create(&client).await?;
+//!
+//! sandbox.files().write("greeting.txt", "hello").await?;
+//! let output = sandbox.commands().run("cat greeting.txt; exit 7").await?;
+//! assert_eq!((output.stdout_text().as_str(), output.exit_code()), ("hello", 7));
+//!
+//! sandbox.kill().await?;
+//! client.close().await;
+//! # Ok(()) }
+//! # #[cfg(not(feature = "local"))]
+//! # fn main() {}
+//! ```
+//!
+//! # What happens when the network fails
+//!
+//! Each call ends as *done*, *not done*, or *unknown*, and its [`Error`] says which, with every attempt that was
+//! made. What was provably not processed is sent again within the call's deadline; what may have been processed is
+//! repeated only where a repeat has no further effect. A command is never started twice.
+//!
+//! ```
+//! # fn example(result: Result<(), oncebox::Error>) {
+//! match result {
+//!     Ok(()) => println!("done"),
+//!     Err(error) if error.may_have_been_processed() => println!("unknown: {error}"),
+//!     Err(error) => println!("not done: {error}"),
+//! }
+//! # }
+//! ```
+
+#![deny(missing_docs)]
+
+mod client;
+mod commands;
+mod config;
+mod endpoint;
+mod error;
+mod files;
+mod rpc;
+mod sandbox;
+
+pub use client::{Client, ClientBuilder};
+pub use commands::{Command, CommandEvent, CommandHandle, CommandOutput, Commands, Exit, ProcessInfo};
+pub use error::{Error, ErrorKind};
+pub use files::{Entry, EntryKind, Files};
+pub use sandbox::{CreateSandbox, Killed, ListSandboxes, Sandbox, SandboxInfo, SandboxState};
+
+pub use oncebox_protocol::envd_rest::WrittenFile;
+pub use oncebox_transport::{Body, BodyError, HttpVersion, ResponseBody};
+
+#[cfg(feature = "local")]
+pub use oncebox_local as local;

@@ -61,6 +61,15 @@ impl Body {
         matches!(self.0, Kind::Stream(_))
     }
 
+    /// The bytes, where they are at hand; `None` for a stream.
+    pub fn into_bytes(self) -> Option<Bytes> {
+        match self.0 {
+            Kind::Empty => Some(Bytes::new()),
+            Kind::Bytes(bytes) => Some(bytes),
+            Kind::Stream(_) => None,
+        }
+    }
+
     /// Its length in bytes, where it is known.
     pub fn len(&self) -> Option<u64> {
         match &self.0 {

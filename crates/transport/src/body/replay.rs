@@ -67,7 +67,7 @@ impl Replay {
                 let view = View::Stream {
                     attempt: locked.attempt,
                     replay,
-                    hint: locked.hint.clone(),
+                    hint: locked.hint,
                     source: source.clone(),
                     ended: false,
                 };
@@ -240,7 +240,7 @@ impl http_body::Body for AttemptBody {
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
             View::Bytes(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
-            View::Stream { hint, .. } => hint.clone(),
+            View::Stream { hint, .. } => *hint,
         }
     }
 }

@@ -1,0 +1,308 @@
+//! The client: options, credentials, and the way to the servers.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Request, Response};
+use oncebox_protocol::Operation;
+use oncebox_protocol::headers::X_API_KEY;
+use oncebox_transport::{Body, CallOptions, History, HttpVersion};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::config::{Config, Given};
+use crate::endpoint::Endpoint;
+use crate::error::Error;
+
+pub(crate) static AGENT: HeaderValue = HeaderValue::from_static(concat!("oncebox-rust/", env!("CARGO_PKG_VERSION")));
+
+/// A connection to one sandbox provider. Clones are cheap and share everything.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), oncebox::Error> {
+/// use oncebox::{Client, Sandbox};
+///
+/// let client = Client::from_env()?; // E2B_API_KEY, E2B_DOMAIN, E2B_API_URL, …
+/// let sandbox = Sandbox::create(&client).await?;
+/// let output = sandbox.commands().run("echo hello").await?;
+/// assert_eq!(output.stdout_text(), "hello\n");
+/// sandbox.kill().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: Config,
+    #[cfg(feature = "local")]
+    local: slot::Slot<oncebox_local::LocalServer>,
+}
+
+impl Client {
+    /// A client with options from the environment: `E2B_API_KEY`, `E2B_DOMAIN`, `E2B_API_URL`, `E2B_SANDBOX_URL`,
+    /// `E2B_CONNECTION_RETRIES`, `E2B_HTTP_VERSION`, `E2B_MAX_CONNECTIONS`, `E2B_KEEPALIVE_EXPIRY`.
+    ///
+    /// # Errors
+    ///
+    /// When there is no API key, or a variable makes no sense.
+    pub fn from_env() -> Result<Self, Error> {
+        Self::builder().build()
+    }
+
+    /// Sets options; what is not set comes from the environment as in [`from_env`](Self::from_env), then from the
+    /// defaults.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    /// A client of an embedded sandbox host that is started for it, on the caller's tokio runtime. Needs no account.
+    ///
+    /// The host ends, with all its sandboxes, on [`close`](Self::close) or when the last clone of the client is
+    /// dropped.
+    ///
+    /// # Errors
+    ///
+    /// When this machine's kernel does not allow sandboxes to be isolated, or the host's helper program is not found;
+    /// the message says what to do.
+    #[cfg(feature = "local")]
+    pub async fn local() -> Result<Self, Error> {
+        Self::on(oncebox_local::LocalServer::builder()).await
+    }
+
+    /// Like [`local`](Self::local), with options of the host.
+    ///
+    /// # Errors
+    ///
+    /// As [`local`](Self::local).
+    #[cfg(feature = "local")]
+    pub async fn on(host: oncebox_local::LocalServerBuilder) -> Result<Self, Error> {
+        let server = host.start().await.map_err(|error| {
+            Error::new(crate::ErrorKind::Unsupported, "start the local sandbox host", error.to_string())
+        })?;
+        let given = Given {
+            // The local host takes any key.
+            api_key: Some("local".into()),
+            api_url: Some(server.url()),
+            sandbox_url: Some(server.url()),
+            http_version: Some(HttpVersion::Http1),
+            ..Given::default()
+        };
+        // Nothing of the environment: it speaks of another server.
+        let config = Config::resolve(given, &|_| None)?;
+        Ok(Self { inner: Arc::new(Inner { config, local: slot::Slot::new(Some(server)) }) })
+    }
+
+    /// Ends what the client started: the embedded host, where there is one.
+    pub async fn close(&self) {
+        #[cfg(feature = "local")]
+        if let Some(server) = self.inner.local.take() {
+            server.stop().await;
+        }
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.inner.config.endpoint
+    }
+
+    pub(crate) fn transport(&self) -> &oncebox_transport::Client {
+        &self.inner.config.transport
+    }
+
+    /// Makes a control-plane call and reads its answer.
+    pub(crate) async fn call(&self, call: ApiCall<'_>) -> Result<Response<Bytes>, Error> {
+        let path = call
+            .operation
+            .path_for(&call.parameters)
+            .map_err(|e| Error::invalid(format!("{}: {e}", call.operation.id)))?;
+        let mut request = Request::builder()
+            .method(call.operation.method.clone())
+            .uri(self.endpoint().api(&format!("{path}{}", call.query)))
+            .body(Body::from(call.body.unwrap_or_default()))
+            .map_err(|e| Error::invalid(format!("{}: {e}", call.operation.id)))?;
+        let headers = request.headers_mut();
+        headers.extend(call.headers);
+        headers.insert(X_API_KEY, self.inner.config.api_key.clone());
+        headers.insert(USER_AGENT, AGENT.clone());
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        if !matches!(request.method(), &http::Method::GET | &http::Method::DELETE) {
+            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        let mut options = CallOptions::new().mints(call.operation.mints);
+        if let Some(permit) = call.operation.permit() {
+            options = options.permit(permit);
+        }
+        if let Some(timeout) = call.request_timeout {
+            options = options.request_timeout(timeout);
+        }
+        let response = self
+            .transport()
+            .send_collected(request, options)
+            .await
+            .map_err(|error| Error::transport(call.action, error))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        Err(Error::answer(
+            call.action,
+            response.status().as_u16(),
+            response.body(),
+            response.extensions().get::<History>(),
+        ))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("endpoint", self.endpoint()).finish_non_exhaustive()
+    }
+}
+
+/// One control-plane call.
+pub(crate) struct ApiCall<'a> {
+    pub(crate) operation: &'static Operation,
+    pub(crate) action: &'a str,
+    pub(crate) parameters: Vec<&'a str>,
+    /// With its question mark.
+    pub(crate) query: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Option<Vec<u8>>,
+    pub(crate) request_timeout: Option<Duration>,
+}
+
+impl<'a> ApiCall<'a> {
+    pub(crate) fn new<const N: usize>(
+        operation: &'static Operation,
+        action: &'a str,
+        parameters: [&'a str; N],
+    ) -> Self {
+        Self {
+            operation,
+            action,
+            parameters: parameters.to_vec(),
+            query: String::new(),
+            headers: HeaderMap::new(),
+            body: None,
+            request_timeout: None,
+        }
+    }
+
+    pub(crate) fn json(mut self, body: &impl Serialize) -> Result<Self, Error> {
+        self.body = Some(serde_json::to_vec(body).map_err(|e| Error::invalid(format!("{}: {e}", self.action)))?);
+        Ok(self)
+    }
+}
+
+/// Reads an answer's JSON.
+pub(crate) fn parse<T: DeserializeOwned>(action: &str, response: &Response<Bytes>) -> Result<T, Error> {
+    serde_json::from_slice(response.body()).map_err(|error| Error::malformed(action, error))
+}
+
+/// Options of a [`Client`].
+#[derive(Clone, Default)]
+pub struct ClientBuilder {
+    given: Given,
+}
+
+impl ClientBuilder {
+    /// The API key. Default: `E2B_API_KEY`.
+    #[must_use]
+    pub fn api_key(mut self, key: impl Into<String>) -> Self {
+        self.given.api_key = Some(key.into());
+        self
+    }
+
+    /// The provider's domain, perhaps with a port. Default: `E2B_DOMAIN`, else `e2b.app`.
+    #[must_use]
+    pub fn domain(mut self, domain: impl Into<String>) -> Self {
+        self.given.domain = Some(domain.into());
+        self
+    }
+
+    /// Where the control plane is, in place of `https://api.<domain>`. Default: `E2B_API_URL`.
+    #[must_use]
+    pub fn api_url(mut self, url: impl Into<String>) -> Self {
+        self.given.api_url = Some(url.into());
+        self
+    }
+
+    /// Where all sandboxes are reached, told apart by headers. Default: `E2B_SANDBOX_URL`.
+    #[must_use]
+    pub fn sandbox_url(mut self, url: impl Into<String>) -> Self {
+        self.given.sandbox_url = Some(url.into());
+        self
+    }
+
+    /// The deadline of a call over all its attempts; zero means none. Default 60 s.
+    #[must_use]
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.given.request_timeout = Some(timeout);
+        self
+    }
+
+    /// Retries of a control-plane call after an answer or an unknown outcome, at most 100. Default 3. Calls to a
+    /// sandbox itself are only replayed when they were provably not processed.
+    #[must_use]
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.given.retries = Some(retries);
+        self
+    }
+
+    /// Repeats after failed connects and refusals, at most 100. Default: `E2B_CONNECTION_RETRIES`, else 3.
+    #[must_use]
+    pub fn connection_retries(mut self, retries: u32) -> Self {
+        self.given.connection_retries = Some(retries);
+        self
+    }
+
+    /// Which HTTP version to speak. Default: `E2B_HTTP_VERSION` ("1.1" or "2"), else HTTP/1.1.
+    #[must_use]
+    pub fn http_version(mut self, version: HttpVersion) -> Self {
+        self.given.http_version = Some(version);
+        self
+    }
+
+    /// The client. No connection is opened yet.
+    ///
+    /// # Errors
+    ///
+    /// When there is no API key, or an option or variable makes no sense; nothing was sent.
+    pub fn build(self) -> Result<Client, Error> {
+        let config = Config::resolve(self.given, &|name| std::env::var(name).ok())?;
+        Ok(Client {
+            inner: Arc::new(Inner {
+                config,
+                #[cfg(feature = "local")]
+                local: slot::Slot::new(None),
+            }),
+        })
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder").finish_non_exhaustive()
+    }
+}
+
+#[cfg(feature = "local")]
+mod slot {
+    use std::sync::{Mutex, PoisonError};
+
+    /// Something that can be taken out once.
+    pub(super) struct Slot<T>(Mutex<Option<T>>);
+
+    impl<T> Slot<T> {
+        pub(super) fn new(value: Option<T>) -> Self {
+            Self(Mutex::new(value))
+        }
+
+        pub(super) fn take(&self) -> Option<T> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! A client's options: what was given, else the environment, else the default.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::HeaderValue;
+use oncebox_transport::HttpVersion;
+
+use crate::endpoint::{DEFAULT_DOMAIN, Endpoint};
+use crate::error::{Error, ErrorKind};
+
+/// The most retries that can be asked for. More could never end within a deadline.
+const MAX_RETRIES: u32 = 100;
+
+/// Looks a variable up. Tests pass their own.
+pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Options as given; `None` falls back.
+#[derive(Clone, Default)]
+pub(crate) struct Given {
+    pub(crate) api_key: Option<String>,
+    pub(crate) domain: Option<String>,
+    pub(crate) api_url: Option<String>,
+    pub(crate) sandbox_url: Option<String>,
+    pub(crate) request_timeout: Option<Duration>,
+    pub(crate) retries: Option<u32>,
+    pub(crate) connection_retries: Option<u32>,
+    pub(crate) http_version: Option<HttpVersion>,
+}
+
+/// Options as they hold.
+pub(crate) struct Config {
+    pub(crate) api_key: HeaderValue,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) transport: oncebox_transport::Client,
+}
+
+impl Config {
+    pub(crate) fn resolve(given: Given, environment: Environment<'_>) -> Result<Self, Error> {
+        let variable = |name: &str| environment(name).filter(|value| !value.is_empty());
+        let api_key = api_key(given.api_key.or_else(|| variable("E2B_API_KEY")))?;
+        let domain = given.domain.or_else(|| variable("E2B_DOMAIN"));
+        let api_url = given.api_url.or_else(|| variable("E2B_API_URL"));
+        let sandbox_url = given.sandbox_url.or_else(|| variable("E2B_SANDBOX_URL"));
+        let endpoint =
+            Endpoint::new(domain.as_deref().unwrap_or(DEFAULT_DOMAIN), api_url.as_deref(), sandbox_url.as_deref())?;
+
+        let mut transport = oncebox_transport::Client::builder();
+        if let Some(timeout) = given.request_timeout {
+            transport = transport.request_timeout(timeout);
+        }
+        if let Some(retries) = given.retries {
+            transport = transport.retries(check_retries("retries", retries)?);
+        }
+        let connection_retries = match given.connection_retries {
+            Some(retries) => Some(check_retries("connection_retries", retries)?),
+            None => number(&variable, "E2B_CONNECTION_RETRIES")?,
+        };
+        if let Some(retries) = connection_retries {
+            transport = transport.connection_retries(check_retries("E2B_CONNECTION_RETRIES", retries)?);
+        }
+        let version = match given.http_version {
+            Some(version) => Some(version),
+            None => http_version(&variable)?,
+        };
+        if let Some(version) = version {
+            transport = transport.http_version(version);
+        }
+        if let Some(connections) = number(&variable, "E2B_MAX_CONNECTIONS")? {
+            if connections == 0 {
+                return Err(Error::invalid("E2B_MAX_CONNECTIONS: 0 would leave no connection; give 1 or more"));
+            }
+            transport = transport.max_connections(connections as usize);
+        }
+        if let Some(seconds) = number(&variable, "E2B_KEEPALIVE_EXPIRY")? {
+            transport = transport.keepalive_expiry(Duration::from_secs(seconds.into()));
+        }
+        Ok(Self { api_key, endpoint, transport: transport.build() })
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
+fn api_key(key: Option<String>) -> Result<HeaderValue, Error> {
+    let key = key.ok_or_else(|| {
+        Error::new(
+            ErrorKind::Authentication,
+            "",
+            "no API key: set E2B_API_KEY or the option api_key, or use the embedded local server, which needs none",
+        )
+    })?;
+    // The key itself stays out of the message.
+    let mut value = HeaderValue::try_from(key.trim())
+        .map_err(|_| Error::invalid("api_key: it holds characters that a header cannot carry"))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn check_retries(option: &str, retries: u32) -> Result<u32, Error> {
+    if retries > MAX_RETRIES {
+        return Err(Error::invalid(format!(
+            "{option}: {retries} is too many; give a whole number from 0 to {MAX_RETRIES}"
+        )));
+    }
+    Ok(retries)
+}
+
+fn number(variable: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<Option<u32>, Error> {
+    let Some(text) = variable(name) else { return Ok(None) };
+    match text.trim().parse() {
+        Ok(number) => Ok(Some(number)),
+        Err(_) => Err(Error::invalid(format!("{name}: {text:?} is not a whole number of 0 or more"))),
+    }
+}
+
+fn http_version(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<HttpVersion>, Error> {
+    match variable("E2B_HTTP_VERSION").as_deref().map(str::trim) {
+        None => Ok(None),
+        Some("1.1") => Ok(Some(HttpVersion::Http1)),
+        Some("2") => Ok(Some(HttpVersion::Http2)),
+        Some(other) => Err(Error::invalid(format!("E2B_HTTP_VERSION: {other:?} is neither \"1.1\" nor \"2\""))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(given: Given, variables: &[(&str, &str)]) -> Result<Config, Error> {
+        let variables: Vec<(String, String)> =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Config::resolve(given, &move |name| {
+            variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+        })
+    }
+
+    #[test]
+    fn what_is_given_wins_over_the_environment() {
+        let given = Given { api_url: Some("http://given".into()), ..Given::default() };
+        let config = resolve(
+            given,
+            &[("E2B_API_KEY", " key "), ("E2B_API_URL", "http://env"), ("E2B_SANDBOX_URL", "http://env")],
+        )
+        .unwrap();
+        assert_eq!(config.endpoint.api("/x"), "http://given/x");
+        assert_eq!(config.endpoint.sandbox("i", 1, None).unwrap().0, "http://env");
+        assert_eq!(config.api_key, "key");
+        assert!(!format!("{config:?}").contains("key"));
+    }
+
+    #[test]
+    fn without_a_key_both_ways_forward_are_named() {
+        for variables in [&[][..], &[("E2B_API_KEY", "")]] {
+            let error = resolve(Given::default(), variables).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Authentication);
+            assert!(error.to_string().contains("E2B_API_KEY") && error.to_string().contains("local server"), "{error}");
+        }
+    }
+
+    #[test]
+    fn variables_that_make_no_sense_are_named_with_their_rule() {
+        for (name, value, rule) in [
+            ("E2B_CONNECTION_RETRIES", "-1", "not a whole number"),
+            ("E2B_CONNECTION_RETRIES", "1.5", "not a whole number"),
+            ("E2B_CONNECTION_RETRIES", "101", "from 0 to 100"),
+            ("E2B_HTTP_VERSION", "3", "neither"),
+            ("E2B_MAX_CONNECTIONS", "0", "1 or more"),
+            ("E2B_KEEPALIVE_EXPIRY", "soon", "not a whole number"),
+            ("E2B_DOMAIN", "http://x", "is a URL"),
+        ] {
+            let error = resolve(Given::default(), &[("E2B_API_KEY", "k"), (name, value)]).unwrap_err().to_string();
+            assert!(error.contains(rule) && error.contains(value), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_no_header_can_carry_is_refused_and_not_repeated() {
+        let given = Given { api_key: Some("sec\nret".into()), ..Given::default() };
+        let error = resolve(given, &[]).unwrap_err().to_string();
+        assert!(error.contains("api_key") && !error.contains("sec"), "{error}");
+    }
+}

@@ -1,0 +1,243 @@
+//! Connect RPCs to a sandbox's envd over our transport, and plain requests to it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use connectrpc::client::{BoxFuture, ClientBody, ClientConfig, ClientTransport};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Request, Response, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use oncebox_protocol::envd::filesystem::FilesystemClient;
+use oncebox_protocol::envd::process::ProcessClient;
+use oncebox_protocol::headers::{CONNECT_TIMEOUT_MS, KEEPALIVE_PING_INTERVAL, X_ACCESS_TOKEN};
+use oncebox_protocol::{Operation, SecretString, Table};
+use oncebox_transport::{Body, BoxError, CallOptions, History, ResponseBody};
+
+use crate::client::AGENT;
+use crate::endpoint::ENVD_PORT;
+use crate::{Client, Error};
+
+/// How often envd shows that a silent stream is alive, in seconds (protocol fact: what the official SDKs ask for; it
+/// has to be below the 60 s after which proxies cut idle streams).
+const KEEPALIVE_SECONDS: u16 = 50;
+
+/// The largest error body that is read.
+const MAX_ERROR_BODY: usize = 64 << 10;
+
+/// The way to one sandbox's envd.
+#[derive(Clone, Debug)]
+pub(crate) struct Envd {
+    client: Client,
+    base: String,
+    headers: HeaderMap,
+}
+
+impl Envd {
+    pub(crate) fn new(
+        client: &Client,
+        sandbox_id: &str,
+        domain: Option<&str>,
+        token: Option<&SecretString>,
+    ) -> Result<Self, Error> {
+        let (base, mut headers) = client.endpoint().sandbox(sandbox_id, ENVD_PORT, domain)?;
+        headers.insert(USER_AGENT, AGENT.clone());
+        if let Some(token) = token {
+            headers.insert(X_ACCESS_TOKEN, secret(token.expose(), "the sandbox's access token")?);
+        }
+        Ok(Self { client: client.clone(), base, headers })
+    }
+
+    pub(crate) fn process(&self, call: RpcCall<'_>) -> Result<ProcessClient<RpcTransport>, Error> {
+        let (transport, config) = self.rpc(call)?;
+        Ok(ProcessClient::new(transport, config))
+    }
+
+    pub(crate) fn filesystem(&self, call: RpcCall<'_>) -> Result<FilesystemClient<RpcTransport>, Error> {
+        let (transport, config) = self.rpc(call)?;
+        Ok(FilesystemClient::new(transport, config))
+    }
+
+    fn rpc(&self, call: RpcCall<'_>) -> Result<(RpcTransport, ClientConfig), Error> {
+        let base: Uri = self.base.parse().map_err(|e| Error::invalid(format!("sandbox_url: {e}")))?;
+        let mut headers = self.headers.clone();
+        headers.insert(KEEPALIVE_PING_INTERVAL, HeaderValue::from(KEEPALIVE_SECONDS));
+        if let Some(user) = call.user {
+            headers.insert(AUTHORIZATION, basic(user)?);
+        }
+        if let Some(limit) = call.remote_timeout {
+            let milliseconds = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+            headers.insert(CONNECT_TIMEOUT_MS, HeaderValue::from(milliseconds));
+        }
+        let transport = RpcTransport { client: self.client.clone(), headers, streaming: call.streaming };
+        Ok((transport, ClientConfig::new(base).json()))
+    }
+
+    /// A plain request to envd, `/files` for one.
+    pub(crate) async fn send(
+        &self,
+        action: &str,
+        operation: &'static Operation,
+        query: &str,
+        headers: HeaderMap,
+        body: Body,
+    ) -> Result<Response<ResponseBody>, Error> {
+        let mut request = Request::builder()
+            .method(operation.method.clone())
+            .uri(format!("{}{}{query}", self.base, operation.path))
+            .body(body)
+            .map_err(|e| Error::invalid(format!("{action}: {e}")))?;
+        *request.headers_mut() = self.headers.clone();
+        request.headers_mut().extend(headers);
+        let response = self
+            .client
+            .transport()
+            .send(request, sandbox_options(operation))
+            .await
+            .map_err(|error| Error::transport(action, error))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status().as_u16();
+        let history = response.extensions().get::<History>().cloned();
+        let body = read_error(response.into_body()).await;
+        Err(Error::answer(action, status, &body, history.as_ref()))
+    }
+}
+
+/// How one RPC is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RpcCall<'a> {
+    /// As whom; `None` is the sandbox's default user.
+    pub(crate) user: Option<&'a str>,
+    /// The time after which the server ends what the call started.
+    pub(crate) remote_timeout: Option<Duration>,
+    /// Whether the response is a stream that lives as long as what it tells of.
+    pub(crate) streaming: bool,
+}
+
+/// Carries Connect RPCs over [`oncebox_transport`].
+#[derive(Clone, Debug)]
+pub(crate) struct RpcTransport {
+    client: Client,
+    headers: HeaderMap,
+    streaming: bool,
+}
+
+impl ClientTransport for RpcTransport {
+    type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
+    type Error = Error;
+
+    fn send(&self, request: Request<ClientBody>) -> BoxFuture<'static, Result<Response<Self::ResponseBody>, Error>> {
+        let this = self.clone();
+        Box::pin(async move { this.carry(request).await })
+    }
+}
+
+impl RpcTransport {
+    async fn carry(self, request: Request<ClientBody>) -> Result<Response<UnsyncBoxBody<Bytes, BoxError>>, Error> {
+        let (mut head, body) = request.into_parts();
+        let action = "call the sandbox";
+        // Unary and server-streaming calls have their one message at hand.
+        let body = body.collect().await.map_err(|error| Error::rpc(action, error))?.to_bytes();
+        head.headers.extend(self.headers);
+        let table = Table::envd();
+        let options = match table.find(&head.method, head.uri.path()) {
+            Some(operation) => sandbox_options(operation),
+            None => CallOptions::new().retries(0),
+        };
+        let request = Request::from_parts(head, Body::from(body));
+        let transport = self.client.transport();
+        let failed = |error| Error::transport(action, error);
+
+        if self.streaming {
+            // Silence is normal here: a command may have nothing to say, and says that it lives by keepalives.
+            let options = options.read_idle_timeout(Duration::ZERO);
+            let response = transport.send(request, options).await.map_err(failed)?;
+            if response.status().is_success() {
+                return Ok(response.map(|body| body.map_err(BoxError::from).boxed_unsync()));
+            }
+            let (head, body) = response.into_parts();
+            let body = read_error(body).await;
+            return connect_error_or_ours(action, Response::from_parts(head, body));
+        }
+        let response = transport.send_collected(request, options).await.map_err(failed)?;
+        if response.status().is_success() {
+            return Ok(response.map(whole));
+        }
+        connect_error_or_ours(action, response)
+    }
+}
+
+/// An answer that is no success is either a Connect error, whose `code` is a word, or comes from something in
+/// between, such as the sandbox edge.
+fn connect_error_or_ours(
+    action: &str,
+    response: Response<Bytes>,
+) -> Result<Response<UnsyncBoxBody<Bytes, BoxError>>, Error> {
+    let is_connect = serde_json::from_slice::<serde_json::Value>(response.body())
+        .is_ok_and(|body| body.get("code").is_some_and(serde_json::Value::is_string));
+    let is_stream =
+        response.headers().get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"application/connect"));
+    if is_connect && !is_stream {
+        return Ok(response.map(whole));
+    }
+    let history = response.extensions().get::<History>();
+    Err(Error::answer(action, response.status().as_u16(), response.body(), history))
+}
+
+fn whole(body: Bytes) -> UnsyncBoxBody<Bytes, BoxError> {
+    Full::new(body).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// Calls to a sandbox are replayed when they were provably not processed, and not otherwise: what came back is for
+/// the caller to judge.
+fn sandbox_options(operation: &Operation) -> CallOptions {
+    let options = CallOptions::new().retries(0).mints(operation.mints);
+    match operation.permit() {
+        Some(permit) => options.permit(permit),
+        None => options,
+    }
+}
+
+async fn read_error(body: ResponseBody) -> Bytes {
+    let limited = http_body_util::Limited::new(body, MAX_ERROR_BODY);
+    limited.collect().await.map(|body| body.to_bytes()).unwrap_or_default()
+}
+
+/// `Basic` credentials with a user and no password (protocol fact: how a call names its user).
+fn basic(user: &str) -> Result<HeaderValue, Error> {
+    if user.is_empty() || user.contains(':') || user.chars().any(char::is_control) {
+        return Err(Error::invalid(format!("user: {user:?} is no user name")));
+    }
+    secret(&format!("Basic {}", base64(format!("{user}:").as_bytes())), "user")
+}
+
+fn secret(text: &str, what: &str) -> Result<HeaderValue, Error> {
+    let mut value = HeaderValue::try_from(text)
+        .map_err(|_| Error::invalid(format!("{what} holds characters that a header cannot carry")))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn base64(bytes: &[u8]) -> String {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+/// `?name=value&…`, percent-encoded.
+pub(crate) fn query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let mut serializer = url::form_urlencoded::Serializer::new(String::new());
+    serializer.extend_pairs(pairs);
+    match serializer.finish() {
+        empty if empty.is_empty() => empty,
+        // A plus sign stands for a space only in forms; %20 does everywhere.
+        query => format!("?{}", query.replace('+', "%20")),
+    }
+}
+
+/// A header for a request.
+pub(crate) fn header(name: HeaderName, value: &str) -> Result<HeaderMap, Error> {
+    let value = HeaderValue::try_from(value).map_err(|_| Error::invalid(format!("{value:?} is no header value")))?;
+    Ok(HeaderMap::from_iter([(name, value)]))
+}

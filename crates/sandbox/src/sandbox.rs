@@ -1,0 +1,266 @@
+//! Sandboxes: made, found, described, ended.
+
+mod create;
+mod list;
+
+pub use create::CreateSandbox;
+pub(crate) use create::is_env_name;
+pub use list::{ListSandboxes, SandboxInfo, SandboxState};
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use oncebox_protocol::{api, operations};
+
+use crate::Client;
+use crate::client::{ApiCall, parse};
+use crate::commands::Commands;
+use crate::error::{Error, ErrorKind};
+use crate::files::Files;
+use crate::rpc::Envd;
+
+/// The longest lifetime that can be asked for in one call. Servers have lower limits of their own.
+const MAX_LIFETIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// A sandbox: a machine of its own in which commands run and files live. Clones are cheap and are the same sandbox.
+///
+/// Dropping it does not end it: [`kill`](Self::kill) does, or the end of its lifetime.
+#[derive(Clone)]
+pub struct Sandbox {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: Client,
+    envd: Envd,
+    id: String,
+    template: String,
+    envd_version: String,
+    domain: Option<String>,
+    intent: Option<String>,
+}
+
+/// What a kill found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Killed {
+    /// This call ended the sandbox.
+    Now,
+    /// An earlier attempt of this call, whose answer was lost, may have ended it.
+    ByEarlierAttempt,
+    /// There was no such running sandbox.
+    Already,
+}
+
+impl Sandbox {
+    /// Makes a sandbox. Set options on what this returns, and await it.
+    ///
+    /// ```no_run
+    /// # async fn example(client: oncebox::Client) -> Result<(), oncebox::Error> {
+    /// use std::time::Duration;
+    /// use oncebox::Sandbox;
+    ///
+    /// let sandbox = Sandbox::create(&client)
+    ///     .template("base")
+    ///     .lifetime(Duration::from_secs(600))
+    ///     .metadata("task", "42")
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn create(client: &Client) -> CreateSandbox {
+        CreateSandbox::new(client)
+    }
+
+    /// Connects to a sandbox by its id, and resumes it where it is paused. Its lifetime becomes at least what the
+    /// server gives by default, 300 s.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an id that cannot be one, before any I/O;
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such sandbox.
+    pub async fn connect(client: &Client, id: &str) -> Result<Self, Error> {
+        const ACTION: &str = "connect to the sandbox";
+        let id = check_id(id)?;
+        let call = ApiCall::new(&operations::CONNECT_SANDBOX, ACTION, [id]);
+        let response = client.call(call.json(&api::ConnectSandbox::default())?).await?;
+        Self::from_answer(client, parse(ACTION, &response)?, None)
+    }
+
+    /// Lists sandboxes. Set filters on what this returns, and await it.
+    pub fn list(client: &Client) -> ListSandboxes {
+        ListSandboxes::new(client)
+    }
+
+    fn from_answer(client: &Client, answer: api::Sandbox, intent: Option<String>) -> Result<Self, Error> {
+        let envd = Envd::new(client, &answer.sandbox_id, answer.domain.as_deref(), answer.envd_access_token.as_ref())?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                client: client.clone(),
+                envd,
+                id: answer.sandbox_id,
+                template: answer.template_id,
+                envd_version: answer.envd_version,
+                domain: answer.domain,
+                intent,
+            }),
+        })
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.inner.id
+    }
+
+    /// The template it was made from.
+    pub fn template(&self) -> &str {
+        &self.inner.template
+    }
+
+    /// The version of the daemon inside, such as "0.6.13".
+    pub fn envd_version(&self) -> &str {
+        &self.inner.envd_version
+    }
+
+    /// The intent of the create that made it, where this process made it: 32 lower-case hex digits.
+    pub fn intent(&self) -> Option<&str> {
+        self.inner.intent.as_deref()
+    }
+
+    /// The host name under which a port of the sandbox is reached from outside.
+    pub fn host(&self, port: u16) -> String {
+        self.inner.client.endpoint().host(self.id(), port, self.inner.domain.as_deref())
+    }
+
+    /// Its commands.
+    pub fn commands(&self) -> Commands<'_> {
+        Commands::new(self)
+    }
+
+    /// Its files.
+    pub fn files(&self) -> Files<'_> {
+        Files::new(self)
+    }
+
+    /// What the control plane knows of it.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) when it has ended.
+    pub async fn info(&self) -> Result<SandboxInfo, Error> {
+        const ACTION: &str = "describe the sandbox";
+        let response = self.inner.client.call(ApiCall::new(&operations::GET_SANDBOX, ACTION, [self.id()])).await?;
+        let detail: api::SandboxDetail = parse(ACTION, &response)?;
+        Ok(detail.into())
+    }
+
+    /// Sets the time that is left of its lifetime, from now: longer or shorter than it was. Whole seconds; a fraction
+    /// is rounded up.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for zero or more than a year, before any I/O;
+    /// [`NotFound`](ErrorKind::NotFound) when it has ended.
+    pub async fn set_timeout(&self, lifetime: Duration) -> Result<(), Error> {
+        let body = api::SetTimeout { timeout: lifetime_seconds(lifetime)? };
+        let call =
+            ApiCall::new(&operations::SET_SANDBOX_TIMEOUT, "set the sandbox's timeout", [self.inner.id.as_str()]);
+        self.inner.client.call(call.json(&body)?).await.map(drop)
+    }
+
+    /// Ends it, with all that runs in it. Its files are gone.
+    ///
+    /// # Errors
+    ///
+    /// When the control plane could not be asked. That it has already ended is no error.
+    pub async fn kill(&self) -> Result<Killed, Error> {
+        let call = ApiCall::new(&operations::KILL_SANDBOX, "kill the sandbox", [self.inner.id.as_str()]);
+        match self.inner.client.call(call).await {
+            Ok(_) => Ok(Killed::Now),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(found_gone(&error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn envd(&self) -> &Envd {
+        &self.inner.envd
+    }
+
+    /// Whether the daemon inside is at least this version. A version that cannot be read counts as new.
+    pub(crate) fn envd_at_least(&self, wanted: [u64; 3]) -> bool {
+        version(self.envd_version()).is_none_or(|version| version >= wanted)
+    }
+}
+
+impl fmt::Debug for Sandbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sandbox")
+            .field("id", &self.inner.id)
+            .field("template", &self.inner.template)
+            .finish_non_exhaustive()
+    }
+}
+
+fn found_gone(error: &Error) -> Killed {
+    let earlier = error.attempts().split_last().map_or(&[][..], |(_, earlier)| earlier);
+    if earlier.iter().any(|record| record.outcome.is_unknown(false)) {
+        Killed::ByEarlierAttempt
+    } else {
+        Killed::Already
+    }
+}
+
+/// A sandbox id: lower-case letters and digits (protocol fact). A legacy suffix after a hyphen is cut.
+pub(crate) fn check_id(id: &str) -> Result<&str, Error> {
+    let own = id.split_once('-').map_or(id, |(own, _)| own);
+    if own.is_empty() || !own.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()) {
+        return Err(Error::invalid(format!("{id:?} is no sandbox id: it must consist of a-z and 0-9")));
+    }
+    Ok(own)
+}
+
+/// Whole seconds, rounded up.
+pub(crate) fn lifetime_seconds(lifetime: Duration) -> Result<i64, Error> {
+    if lifetime.is_zero() {
+        return Err(Error::invalid("a sandbox's lifetime must be longer than zero"));
+    }
+    if lifetime > MAX_LIFETIME {
+        return Err(Error::invalid(format!("a sandbox's lifetime of {lifetime:?} is longer than a year")));
+    }
+    let seconds = lifetime.as_secs() + u64::from(lifetime.subsec_nanos() > 0);
+    Ok(i64::try_from(seconds).unwrap_or(i64::MAX))
+}
+
+fn version(text: &str) -> Option<[u64; 3]> {
+    let mut parts = text.trim_start_matches('v').split(['.', '-', '+']);
+    let mut number = || parts.next()?.parse().ok();
+    Some([number()?, number()?, number()?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_checked_and_a_legacy_suffix_is_cut() {
+        assert_eq!(check_id("i1abc-client").unwrap(), "i1abc");
+        for bad in ["", "-x", "I1", "a b", "../x", "i1/..", "ä"] {
+            assert!(check_id(bad).unwrap_err().to_string().contains(&format!("{bad:?}")), "{bad}");
+        }
+    }
+
+    #[test]
+    fn lifetimes_are_rounded_up_to_seconds() {
+        assert_eq!(lifetime_seconds(Duration::from_millis(1)).unwrap(), 1);
+        assert_eq!(lifetime_seconds(Duration::from_secs(300)).unwrap(), 300);
+        assert!(lifetime_seconds(Duration::ZERO).is_err());
+        assert!(lifetime_seconds(Duration::MAX).is_err());
+    }
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        assert_eq!(version("0.6.13"), Some([0, 6, 13]));
+        assert_eq!(version("v1.2.3-rc.1"), Some([1, 2, 3]));
+        assert_eq!(version("latest"), None);
+        assert!([0, 6, 13] > [0, 5, 7]);
+    }
+}

@@ -1,0 +1,179 @@
+//! Lists of sandboxes, and what they tell of each.
+
+use std::collections::BTreeMap;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+
+use jiff::Timestamp;
+use oncebox_protocol::headers::X_NEXT_TOKEN;
+use oncebox_protocol::{api, operations};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::create::RESERVED_METADATA;
+use crate::Client;
+use crate::client::{ApiCall, parse};
+use crate::error::Error;
+use crate::rpc::query;
+
+/// Pages that one listing follows. A server that goes on for ever is broken.
+const MAX_PAGES: usize = 1000;
+
+/// Sandboxes a page (protocol fact: the most that servers give).
+const PAGE_SIZE: &str = "100";
+
+/// What the control plane knows of a sandbox.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SandboxInfo {
+    /// Its id.
+    pub id: String,
+    /// The template it was made from.
+    pub template: String,
+    /// The template's name, where it has one.
+    pub alias: Option<String>,
+    /// Its labels.
+    pub metadata: BTreeMap<String, String>,
+    /// Whether it runs.
+    pub state: SandboxState,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// When its lifetime ends.
+    pub end_at: Timestamp,
+    /// CPU cores.
+    pub cpu_count: i32,
+    /// Memory in MiB.
+    pub memory_mb: i32,
+    /// Disk in MiB.
+    pub disk_size_mb: i32,
+    /// The version of the daemon inside.
+    pub envd_version: String,
+}
+
+pub use oncebox_protocol::api::SandboxState;
+
+/// A listing about to be made: see [`Sandbox::list`](super::Sandbox::list). Await it for all sandboxes that match.
+#[derive(Clone, Debug)]
+#[must_use = "a listing does nothing until it is awaited"]
+pub struct ListSandboxes {
+    client: Client,
+    metadata: BTreeMap<String, String>,
+    states: Vec<SandboxState>,
+}
+
+impl ListSandboxes {
+    pub(super) fn new(client: &Client) -> Self {
+        Self { client: client.clone(), metadata: BTreeMap::new(), states: Vec::new() }
+    }
+
+    /// Only sandboxes that have this label.
+    pub fn metadata(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.metadata.insert(name.into(), value.into());
+        self
+    }
+
+    /// Only sandboxes in this state; several calls add up. Default: any.
+    pub fn state(mut self, state: SandboxState) -> Self {
+        self.states.push(state);
+        self
+    }
+
+    async fn send(self) -> Result<Vec<SandboxInfo>, Error> {
+        const ACTION: &str = "list sandboxes";
+        let metadata = metadata_filter(&self.metadata);
+        let states = self.states.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let mut found = Vec::new();
+        let mut token = String::new();
+        for _ in 0..MAX_PAGES {
+            let filters = [("metadata", &*metadata), ("state", &*states), ("nextToken", &*token), ("limit", PAGE_SIZE)];
+            let mut call = ApiCall::new(&operations::LIST_SANDBOXES, ACTION, []);
+            call.query = query(filters.into_iter().filter(|(_, value)| !value.is_empty()));
+            let response = self.client.call(call).await?;
+            let page: Vec<api::ListedSandbox> = parse(ACTION, &response)?;
+            found.extend(page.into_iter().map(SandboxInfo::from));
+            match response.headers().get(&X_NEXT_TOKEN).and_then(|token| token.to_str().ok()) {
+                None | Some("") => return Ok(found),
+                Some(next) => next.clone_into(&mut token),
+            }
+        }
+        Err(Error::malformed(ACTION, format!("the list did not end after {MAX_PAGES} pages")))
+    }
+}
+
+impl IntoFuture for ListSandboxes {
+    type Output = Result<Vec<SandboxInfo>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.send())
+    }
+}
+
+/// Names and values are encoded, joined as a query, and then encoded once more as a query's value; and the official
+/// SDKs encode names and values twice, which servers undo (protocol fact).
+fn metadata_filter(metadata: &BTreeMap<String, String>) -> String {
+    let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let pairs: Vec<String> =
+        metadata.iter().map(|(name, value)| format!("{}={}", encode(&encode(name)), encode(&encode(value)))).collect();
+    pairs.join("&")
+}
+
+fn visible(metadata: Option<BTreeMap<String, String>>) -> BTreeMap<String, String> {
+    let mut metadata = metadata.unwrap_or_default();
+    metadata.retain(|name, _| !name.starts_with(RESERVED_METADATA));
+    metadata
+}
+
+impl From<api::ListedSandbox> for SandboxInfo {
+    fn from(listed: api::ListedSandbox) -> Self {
+        Self {
+            id: listed.sandbox_id,
+            template: listed.template_id,
+            alias: listed.alias,
+            metadata: visible(listed.metadata),
+            state: listed.state,
+            started_at: listed.started_at,
+            end_at: listed.end_at,
+            cpu_count: listed.cpu_count,
+            memory_mb: listed.memory_mb,
+            disk_size_mb: listed.disk_size_mb,
+            envd_version: listed.envd_version,
+        }
+    }
+}
+
+impl From<api::SandboxDetail> for SandboxInfo {
+    fn from(detail: api::SandboxDetail) -> Self {
+        Self {
+            id: detail.sandbox_id,
+            template: detail.template_id,
+            alias: detail.alias,
+            metadata: visible(detail.metadata),
+            state: detail.state,
+            started_at: detail.started_at,
+            end_at: detail.end_at,
+            cpu_count: detail.cpu_count,
+            memory_mb: detail.memory_mb,
+            disk_size_mb: detail.disk_size_mb,
+            envd_version: detail.envd_version,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metadata_filter_is_encoded_as_the_official_sdks_do() {
+        let metadata = BTreeMap::from([("a b".to_owned(), "c&d".to_owned())]);
+        let filter = metadata_filter(&metadata);
+        // The figure of the protocol's notes, seen on the wire: metadata=a%252520b%3Dc%252526d.
+        assert_eq!(query([("metadata", &*filter)]), "?metadata=a%252520b%3Dc%252526d");
+    }
+
+    #[test]
+    fn our_own_metadata_is_not_shown() {
+        let all = BTreeMap::from([("oncebox.intent".to_owned(), "x".to_owned()), ("task".to_owned(), "42".to_owned())]);
+        assert_eq!(visible(Some(all)), BTreeMap::from([("task".to_owned(), "42".to_owned())]));
+    }
+}
