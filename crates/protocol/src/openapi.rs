@@ -213,6 +213,15 @@ mod tests {
     }
 
     #[test]
+    fn words_that_were_once_truth_values_are_text() {
+        let loaded = Table::from_openapi("paths: {/no: {get: {operationId: y}, post: {operationId: off}}}").unwrap();
+        let ids: Vec<_> = loaded.table.operations().map(|operation| operation.id.as_ref()).collect();
+        assert_eq!(ids, ["y", "off"]);
+        let error = Table::from_openapi("paths: {/a: {post: {x-idempotent: yes}}}").unwrap_err();
+        assert_eq!(error.to_string(), "POST /a: `x-idempotent` must be true or false");
+    }
+
+    #[test]
     fn a_path_item_may_be_a_reference() {
         let loaded = Table::from_openapi(
             "paths: {/a: {$ref: '#/components/pathItems/A'}}\ncomponents: {pathItems: {A: {post: {x-idempotent: true}}}}",
@@ -238,6 +247,8 @@ mod tests {
         for (text, message) in cases {
             assert_eq!(Table::from_openapi(text).unwrap_err().to_string(), message, "{text}");
         }
+        // One of the two would be lost silently.
+        assert!(Table::from_openapi("paths: {/a: {get: {}}, /a: {post: {}}}").is_err());
         assert!(Table::from_openapi("a: [").unwrap_err().to_string().starts_with("not a YAML document: "));
     }
 

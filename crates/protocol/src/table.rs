@@ -45,7 +45,8 @@ struct Node {
 const ROOT: usize = 0;
 
 impl Table {
-    /// A table of these operations. Of two with one method and path, the first counts.
+    /// A table of these operations. Of two with one method and path, the first counts. A template begins with `/`; one that does
+    /// not is never found.
     pub fn new(operations: impl IntoIterator<Item = Cow<'static, Operation>>) -> Self {
         let mut table = Self { operations: Vec::new(), nodes: vec![Node::default()] };
         for operation in operations {
@@ -147,7 +148,11 @@ impl Table {
 
     fn insert(&mut self, operation: Cow<'static, Operation>) {
         let mut at = ROOT;
-        for segment in operation.path.split('/').skip(1) {
+        let Some(below_root) = operation.path.strip_prefix('/') else {
+            self.operations.push(operation);
+            return;
+        };
+        for segment in below_root.split('/') {
             at = if segment.starts_with('{') && segment.ends_with('}') {
                 match self.nodes[at].parameter {
                     Some(next) => next,
@@ -262,6 +267,17 @@ mod tests {
         }
         assert_eq!(Table::envd().permit(&Method::POST, "/filesystem.Filesystem/Stat"), Some(Permit::SafeMethod));
         assert_eq!(Table::envd().permit(&Method::POST, "/process.Process/Start"), None);
+    }
+
+    #[test]
+    fn a_template_without_root_is_never_found() {
+        let table = Table::new([
+            Cow::Owned(Operation { path: Cow::Borrowed("nowhere/jobs"), ..operations::CREATE_VOLUME.clone() }),
+            Cow::Owned(Operation { path: Cow::Borrowed("/"), ..operations::LIST_VOLUMES.clone() }),
+        ]);
+        assert_eq!(table.operations().len(), 2);
+        assert_eq!(id(&table, Method::POST, "/jobs"), None);
+        assert_eq!(id(&table, Method::GET, "/").as_deref(), Some("listVolumes"));
     }
 
     #[test]

@@ -1,24 +1,16 @@
 //! Runs `conformance/operations/*.json`.
 
+mod common;
+
 use http::Method;
 use oncebox_policy::Permit;
 use oncebox_protocol::{Plane, Table, operations};
 use serde::Deserialize;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    #[serde(rename = "description")]
-    _description: String,
-    cases: Vec<Case>,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
-    name: String,
     plane: String,
     method: String,
     path: String,
@@ -28,22 +20,6 @@ struct Case {
     mints: bool,
     #[serde(default)]
     idempotency_key: bool,
-}
-
-fn files() -> Vec<(PathBuf, File)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/operations");
-    let mut files: Vec<_> = std::fs::read_dir(&folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
-        .map(|path| {
-            let file = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-            (path, file)
-        })
-        .collect();
-    files.sort_by(|a, b| a.0.cmp(&b.0));
-    assert!(!files.is_empty());
-    files
 }
 
 fn plane(name: &str) -> (&'static Table, Plane) {
@@ -67,18 +43,16 @@ fn word(permit: Permit) -> &'static str {
 
 #[test]
 fn every_vector_holds() {
-    for (path, file) in files() {
-        for case in file.cases {
-            let at = format!("{}: {}", path.display(), case.name);
-            let (table, plane) = plane(&case.plane);
-            let method = Method::from_bytes(case.method.as_bytes()).unwrap();
-            let found = table.find(&method, &case.path);
-            assert_eq!(found.map(|found| found.id.as_ref()), case.operation.as_deref(), "{at}");
-            assert_eq!(table.permit(&method, &case.path).map(word), case.permit.as_deref(), "{at}");
-            assert_eq!(found.is_some_and(|found| found.mints), case.mints, "{at}");
-            assert_eq!(found.is_some_and(|found| found.accepts_idempotency_key), case.idempotency_key, "{at}");
-            assert!(found.is_none_or(|found| found.plane == plane), "{at}");
-        }
+    for (file, name, case) in common::cases::<Case>("operations") {
+        let at = format!("{file}: {name}");
+        let (table, plane) = plane(&case.plane);
+        let method = Method::from_bytes(case.method.as_bytes()).unwrap();
+        let found = table.find(&method, &case.path);
+        assert_eq!(found.map(|found| found.id.as_ref()), case.operation.as_deref(), "{at}");
+        assert_eq!(table.permit(&method, &case.path).map(word), case.permit.as_deref(), "{at}");
+        assert_eq!(found.is_some_and(|found| found.mints), case.mints, "{at}");
+        assert_eq!(found.is_some_and(|found| found.accepts_idempotency_key), case.idempotency_key, "{at}");
+        assert!(found.is_none_or(|found| found.plane == plane), "{at}");
     }
 }
 
@@ -86,13 +60,11 @@ fn every_vector_holds() {
 fn every_operation_has_a_vector_and_neighbours() {
     let mut listed = BTreeSet::new();
     let mut neighbours = BTreeSet::new();
-    for (_, file) in files() {
-        for case in file.cases {
-            match case.name.split_once(": ") {
-                Some((id, _)) => neighbours.insert(id.to_owned()),
-                None => listed.insert(case.operation.unwrap_or_default()),
-            };
-        }
+    for (_, name, case) in common::cases::<Case>("operations") {
+        match name.split_once(": ") {
+            Some((id, _)) => neighbours.insert(id.to_owned()),
+            None => listed.insert(case.operation.unwrap_or_default()),
+        };
     }
     for operation in operations::ALL {
         assert!(listed.contains(operation.id.as_ref()), "{operation} has no vector");

@@ -1,23 +1,15 @@
 //! Runs `conformance/runtime-errors/*.json`.
 
+mod common;
+
 use oncebox_policy::Phase;
 use oncebox_protocol::runtime_errors::{CHAIN_LIMIT, Outcome, ROWS, RuntimeError, classify_thrown};
 use serde::Deserialize;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    #[serde(rename = "description")]
-    _description: String,
-    cases: Vec<Case>,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
-    name: String,
     #[serde(rename = "seen")]
     _seen: Option<String>,
     #[serde(default)]
@@ -25,22 +17,6 @@ struct Case {
     thrown: Value,
     outcome: String,
     phase: Option<String>,
-}
-
-fn files() -> Vec<(PathBuf, File)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/runtime-errors");
-    let mut files: Vec<_> = std::fs::read_dir(&folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
-        .map(|path| {
-            let file = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-            (path, file)
-        })
-        .collect();
-    files.sort_by(|a, b| a.0.cmp(&b.0));
-    assert!(!files.is_empty());
-    files
 }
 
 fn words(outcome: Outcome) -> (&'static str, Option<&'static str>) {
@@ -58,12 +34,10 @@ fn words(outcome: Outcome) -> (&'static str, Option<&'static str>) {
 
 #[test]
 fn every_vector_holds() {
-    for (path, file) in files() {
-        for case in file.cases {
-            let (outcome, phase) = words(classify_thrown(case.aborted, &case.thrown));
-            let wanted = (case.outcome.as_str(), case.phase.as_deref());
-            assert_eq!((outcome, phase), wanted, "{}: {}", path.display(), case.name);
-        }
+    for (file, name, case) in common::cases::<Case>("runtime-errors") {
+        let (outcome, phase) = words(classify_thrown(case.aborted, &case.thrown));
+        let wanted = (case.outcome.as_str(), case.phase.as_deref());
+        assert_eq!((outcome, phase), wanted, "{file}: {name}");
     }
 }
 
@@ -77,9 +51,9 @@ fn links<'a>(error: &'a RuntimeError, found: &mut Vec<&'a RuntimeError>) {
 
 #[test]
 fn every_row_has_a_vector() {
-    let errors: Vec<RuntimeError> = files()
+    let errors: Vec<RuntimeError> = common::cases::<Case>("runtime-errors")
         .into_iter()
-        .flat_map(|(_, file)| file.cases)
+        .map(|(_, _, case)| case)
         .filter(|case| !case.aborted && case.thrown.is_object())
         .map(|case| serde_json::from_value(case.thrown).unwrap())
         .collect();

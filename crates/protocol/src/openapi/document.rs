@@ -63,7 +63,9 @@ impl Entry {
 
 /// Parses YAML or JSON.
 pub(crate) fn parse(text: &str) -> Result<Node, String> {
-    serde_saphyr::from_str(text).map_err(|e| format!("not a YAML document: {e}"))
+    // OpenAPI is YAML 1.2, in which `no`, `off` and `N` are text and no truth values.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_str_with_options(text, options).map_err(|e| format!("not a YAML document: {e}"))
 }
 
 /// The operations of a document, in its order.
