@@ -21,6 +21,9 @@ pub const SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");
 /// `X-API-KEY`: A team's key, for the control plane.
 pub const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
+/// `X-Admin-Token`: The service's own token.
+pub const X_ADMIN_TOKEN: HeaderName = HeaderName::from_static("x-admin-token");
+
 /// `X-Team-ID`: The team that an access token acts for.
 pub const X_TEAM_ID: HeaderName = HeaderName::from_static("x-team-id");
 
@@ -55,4 +58,4 @@ pub const CONNECT_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("connec
 pub const CONNECT_TIMEOUT_MS: HeaderName = HeaderName::from_static("connect-timeout-ms");
 
 /// The headers whose values are credentials, never to be logged; `Authorization` is one too.
-pub const SECRETS: [HeaderName; 3] = [X_API_KEY, X_ACCESS_TOKEN, E2B_TRAFFIC_ACCESS_TOKEN];
+pub const SECRETS: [HeaderName; 4] = [X_API_KEY, X_ADMIN_TOKEN, X_ACCESS_TOKEN, E2B_TRAFFIC_ACCESS_TOKEN];
