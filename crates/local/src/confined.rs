@@ -92,13 +92,14 @@ impl Confined {
     }
 
     async fn set_up(&mut self, setup: &Setup) -> io::Result<Report> {
-        self.lifeline.write_all(&setup.to_bytes()?).await?;
+        // A helper that fails early ends before it reads, but not before it reports.
+        let written = self.lifeline.write_all(&setup.to_bytes()?).await;
         let mut line = Vec::new();
         let mut buffer = [0; 512];
         while !line.ends_with(b"\n") && line.len() < MAX_REPORT {
             let read = self.lifeline.read(&mut buffer).await?;
             if read == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+                return Err(written.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()));
             }
             line.extend_from_slice(buffer.get(..read).unwrap_or_default());
         }

@@ -25,7 +25,8 @@ impl Refusal {
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StatusCode::INSUFFICIENT_STORAGE,
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => StatusCode::FORBIDDEN,
-            io::ErrorKind::NotADirectory
+            io::ErrorKind::AlreadyExists
+            | io::ErrorKind::NotADirectory
             | io::ErrorKind::IsADirectory
             | io::ErrorKind::InvalidInput
             | io::ErrorKind::InvalidFilename => StatusCode::BAD_REQUEST,

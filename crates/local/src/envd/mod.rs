@@ -14,7 +14,7 @@ mod paths;
 mod process;
 mod users;
 
-use std::ffi::OsString;
+use std::ffi::{CStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as BlockingStream;
@@ -39,6 +39,7 @@ const INIT: &str = "init";
 
 /// The name sandboxes have in process lists.
 const NAME: &str = "oncebox-envd";
+const SHORT_NAME: &CStr = c"oncebox-envd";
 
 /// Becomes the process inside a sandbox and returns when the sandbox ends.
 ///
@@ -55,6 +56,8 @@ pub fn helper_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return misuse("it takes one argument, which the server gives it");
         }
     };
+    // The helper may be another program's subcommand, or started by way of /proc/self/exe.
+    let _ = rustix::thread::set_name(SHORT_NAME);
     match take_lifeline() {
         Ok(lifeline) => run(lifeline),
         Err(error) => misuse(&format!("its standard input must be the server's socket: {error}")),

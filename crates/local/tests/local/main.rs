@@ -1,0 +1,13 @@
+//! The local server over raw HTTP, as any client sees it.
+//!
+//! Tests that need isolation print `SKIP <test>: <reason>` where the kernel does not allow it.
+
+mod commands;
+mod confinement;
+mod control;
+mod files;
+mod filesystem;
+mod gate;
+mod lifetime;
+mod plain;
+mod support;
