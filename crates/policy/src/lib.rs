@@ -52,6 +52,7 @@ extern crate std;
 
 mod backoff;
 mod budget;
+pub mod create;
 mod explain;
 mod facts;
 mod judge;
