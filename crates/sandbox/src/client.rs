@@ -71,19 +71,19 @@ impl Client {
     /// the message says what to do.
     #[cfg(feature = "local")]
     pub async fn local() -> Result<Self, Error> {
-        Self::on(oncebox_local::LocalServer::builder()).await
+        let server = oncebox_local::LocalServer::start().await.map_err(|error| {
+            Error::new(crate::ErrorKind::Unsupported, "start the local sandbox host", error.to_string())
+        })?;
+        Self::of(server)
     }
 
-    /// Like [`local`](Self::local), with options of the host.
+    /// A client of an embedded sandbox host that is already running. The host ends with the client.
     ///
     /// # Errors
     ///
-    /// As [`local`](Self::local).
+    /// None in practice: the host's own address is always a good one.
     #[cfg(feature = "local")]
-    pub async fn on(host: oncebox_local::LocalServerBuilder) -> Result<Self, Error> {
-        let server = host.start().await.map_err(|error| {
-            Error::new(crate::ErrorKind::Unsupported, "start the local sandbox host", error.to_string())
-        })?;
+    pub fn of(server: oncebox_local::LocalServer) -> Result<Self, Error> {
         let given = Given {
             // The local host takes any key.
             api_key: Some("local".into()),

@@ -69,7 +69,7 @@ impl<'a> Commands<'a> {
     pub async fn start(&self, command: impl Into<Command>) -> Result<CommandHandle, Error> {
         const ACTION: &str = "start the command";
         let command = command.into();
-        command.check()?;
+        command.validate()?;
         let call = RpcCall { user: command.user_name(), remote_timeout: command.remote_timeout(), streaming: true };
         let stream = self.sandbox.envd().process(call)?.start(command.request()).await;
         let stream = stream.map_err(|error| Error::rpc(ACTION, error))?;

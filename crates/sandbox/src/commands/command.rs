@@ -136,8 +136,12 @@ impl Command {
         self.max_output
     }
 
-    /// Refuses what no server could start, before any I/O.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    /// Checks what no server could start. [`Commands::start`](super::Commands::start) does so too, before any I/O.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument), naming the value and the rule.
+    pub fn validate(&self) -> Result<(), Error> {
         if self.program.is_empty() {
             return Err(Error::invalid("the command is empty"));
         }
@@ -196,7 +200,7 @@ mod tests {
             (Command::new("a").arg("b\0"), "NUL"),
             (Command::new("a").env("", "x"), "no name for an environment variable"),
         ] {
-            let error = command.check().unwrap_err().to_string();
+            let error = command.validate().unwrap_err().to_string();
             assert!(error.contains(rule), "{error}");
         }
     }

@@ -1,0 +1,175 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+/// The longest timeout that can be given: a year.
+const MAX_SECONDS: f64 = 365.0 * 24.0 * 60.0 * 60.0;
+
+/// The most retries that can be asked for.
+const MAX_RETRIES: u32 = 100;
+
+/// Sandboxes over HTTP whose effects happen once.
+#[derive(Debug, Parser)]
+#[command(name = "oncebox", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    /// Show each call with its attempts on standard error; RUST_LOG says more precisely what.
+    #[arg(long, short, global = true)]
+    pub(crate) verbose: bool,
+    #[command(subcommand)]
+    pub(crate) task: Task,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0-255  `run` passes the command's own exit code through; 128+n: signal n ended it
+  2      wrong use: an option, an argument, a file that cannot be read, a port that is taken
+  124    the command was killed because --timeout passed
+  125    the sandbox, the network or the service failed
+  126    the command could not be executed; 127: it was not found";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Task {
+    /// Make a sandbox, run a command in it, and kill it
+    Run(RunArgs),
+    /// Serve local sandboxes to any E2B-compatible client on this machine
+    Serve(ServeArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Run on this machine, on an embedded server started for it
+    #[arg(long)]
+    pub(crate) local: bool,
+    /// With --local: run without isolating the sandbox from this machine
+    #[arg(long, requires = "local")]
+    pub(crate) no_isolation: bool,
+    /// Run in this existing sandbox, and leave it running
+    #[arg(long, value_name = "ID", conflicts_with_all = ["local", "template", "metadata"])]
+    pub(crate) sandbox: Option<String>,
+    /// What to make the sandbox from
+    #[arg(long, value_name = "NAME", default_value = "base", value_parser = non_empty)]
+    pub(crate) template: String,
+    /// Label the sandbox; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    pub(crate) metadata: Vec<(String, String)>,
+    /// Set an environment variable; may be repeated
+    #[arg(long, short, value_name = "NAME=VALUE", value_parser = pair)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Read environment variables from a file, one NAME=VALUE a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) env_file: Option<PathBuf>,
+    /// Working directory in the sandbox
+    #[arg(long, value_name = "PATH", value_parser = non_empty)]
+    pub(crate) cwd: Option<String>,
+    /// Whom the command runs as
+    #[arg(long, value_name = "NAME", value_parser = non_empty)]
+    pub(crate) user: Option<String>,
+    /// Pass standard input on to the command
+    #[arg(long, short = 'i')]
+    pub(crate) stdin: bool,
+    /// Kill the command after this many seconds; 0 is never
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = seconds, allow_hyphen_values = true)]
+    pub(crate) timeout: Duration,
+    /// Print one JSON object when the command has ended, instead of its output as it comes
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<String>,
+}
+
+/// Options of the client. The environment's: E2B_API_KEY, E2B_DOMAIN, E2B_API_URL, E2B_SANDBOX_URL, …
+#[derive(Debug, Args)]
+pub(crate) struct ConnectionArgs {
+    /// The provider's domain [env: E2B_DOMAIN] [default: e2b.app]
+    #[arg(long, value_name = "HOST", conflicts_with = "local")]
+    pub(crate) domain: Option<String>,
+    /// Where the control plane is [env: E2B_API_URL]
+    #[arg(long, value_name = "URL", conflicts_with = "local")]
+    pub(crate) api_url: Option<String>,
+    /// Where sandboxes are reached [env: E2B_SANDBOX_URL]
+    #[arg(long, value_name = "URL", conflicts_with = "local")]
+    pub(crate) sandbox_url: Option<String>,
+    /// Deadline of a control-plane call in seconds; 0 is none [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true)]
+    pub(crate) request_timeout: Option<Duration>,
+    /// Retries of a control-plane call [default: 3]
+    #[arg(long, value_name = "N", value_parser = retries, allow_hyphen_values = true)]
+    pub(crate) retries: Option<u32>,
+    /// Repeats after failed connects and refusals [env: E2B_CONNECTION_RETRIES] [default: 3]
+    #[arg(long, value_name = "N", value_parser = retries, allow_hyphen_values = true)]
+    pub(crate) connection_retries: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Port on 127.0.0.1; 0 takes any free one
+    #[arg(long, short, default_value_t = 3000, value_parser = port, allow_hyphen_values = true)]
+    pub(crate) port: u16,
+    /// Run sandboxes without isolating them from this machine
+    #[arg(long)]
+    pub(crate) no_isolation: bool,
+    /// Let pages of this origin use the server, such as http://localhost:5173; may be repeated
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) allow_origin: Vec<String>,
+    /// Print the address as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn non_empty(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() { Err("it must not be empty".into()) } else { Ok(text.to_owned()) }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("it must look like NAME=VALUE".into()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let rule = || format!("it must be a number of seconds from 0 to {MAX_SECONDS}, such as 30 or 0.5");
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=MAX_SECONDS).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(rule()),
+    }
+}
+
+fn retries(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(retries) if retries <= MAX_RETRIES => Ok(retries),
+        _ => Err(format!("it must be a whole number from 0 to {MAX_RETRIES}")),
+    }
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| format!("it must be a whole number from 0 to {}", u16::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_table_of_flags_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn numbers_are_checked() {
+        for bad in ["-1", "nan", "inf", "1e300", "soon", ""] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for bad in ["-1", "1.5", "101", "x"] {
+            assert!(retries(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Exit codes, and how failures are shown.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use oncebox::{Error, ErrorKind};
+use serde_json::json;
+
+/// Wrong use: an option, an argument, a file that cannot be read, a port that is taken.
+pub(crate) const USAGE: u8 = 2;
+
+/// The command was killed because `--timeout` passed, as `timeout(1)` has it.
+pub(crate) const TIMED_OUT: u8 = 124;
+
+/// The sandbox, the network or the service failed, as `docker run` has it: the command's own code is not known.
+pub(crate) const INFRASTRUCTURE: u8 = 125;
+
+/// The command could not be executed.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+
+/// The command was not found.
+pub(crate) const NOT_FOUND: u8 = 127;
+
+/// A command ended by signal n ends with 128 + n, and so does this program when a signal ends it.
+pub(crate) const SIGNAL: u8 = 128;
+
+/// Why the program ends without the command's own exit code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    message: String,
+    /// Shown as one JSON object on standard output rather than as text.
+    json: Option<serde_json::Value>,
+}
+
+impl Failure {
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+        Self { code: USAGE, message: message.to_string(), json: None }
+    }
+
+    pub(crate) fn infrastructure(message: impl fmt::Display) -> Self {
+        Self { code: INFRASTRUCTURE, message: message.to_string(), json: None }
+    }
+
+    pub(crate) fn with_code(mut self, code: u8) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// Shows the error as JSON where that is asked for.
+    pub(crate) fn of(error: &Error, as_json: bool) -> Self {
+        let wrong_use = error.kind() == ErrorKind::InvalidArgument && error.attempts().is_empty();
+        let json = as_json.then(|| {
+            json!({"error": {
+                "kind": format!("{:?}", error.kind()),
+                "message": error.to_string(),
+                "status": error.status(),
+                "intent": error.intent(),
+                "retry_after_seconds": error.retry_after().map(|wait| wait.as_secs_f64()),
+                "may_have_been_processed": error.may_have_been_processed(),
+                "attempts": error.attempts().iter().map(ToString::to_string).collect::<Vec<_>>(),
+            }})
+        });
+        Self { code: if wrong_use { USAGE } else { INFRASTRUCTURE }, message: error.to_string(), json }
+    }
+}
+
+/// Shows a failure and turns the end into an exit code.
+pub(crate) fn end(result: Result<u8, Failure>) -> ExitCode {
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            if let Some(json) = &failure.json {
+                println!("{json}");
+            } else {
+                eprintln!("oncebox: {}", failure.message);
+            }
+            ExitCode::from(failure.code)
+        }
+    }
+}

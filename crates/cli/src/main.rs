@@ -1,0 +1,56 @@
+//! The `oncebox` command.
+
+mod args;
+mod exit;
+mod run;
+mod serve;
+mod signals;
+mod usage;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Task};
+use exit::Failure;
+
+/// The subcommand by which this program becomes the process inside a local sandbox. Not for people.
+const ENVD_HELPER: &str = "envd-helper";
+
+fn main() -> ExitCode {
+    // Before anything else: inside a sandbox nothing of the command line's own applies.
+    let mut args = std::env::args_os();
+    if args.nth(1).is_some_and(|arg| arg == ENVD_HELPER) {
+        return oncebox_local::helper_main(args);
+    }
+    match Cli::try_parse() {
+        Ok(cli) => exit::end(start(cli)),
+        Err(error) => usage::report(&error),
+    }
+}
+
+fn start(cli: Cli) -> Result<u8, Failure> {
+    log(cli.verbose);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::infrastructure(format!("no runtime: {error}")))?;
+    let result = match cli.task {
+        Task::Run(args) => runtime.block_on(run::run(args)),
+        Task::Serve(args) => runtime.block_on(serve::serve(args)),
+    };
+    // A read of the terminal may still block; it must not keep the program from ending.
+    runtime.shutdown_background();
+    result
+}
+
+fn log(verbose: bool) {
+    use tracing_subscriber::EnvFilter;
+
+    let filter = match EnvFilter::try_from_default_env() {
+        Ok(filter) => filter,
+        Err(_) if verbose => EnvFilter::new("oncebox=debug,oncebox_transport=debug,oncebox_local=debug"),
+        Err(_) => return,
+    };
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}

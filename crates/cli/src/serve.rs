@@ -1,0 +1,85 @@
+//! `oncebox serve`.
+
+use std::io::ErrorKind;
+
+use oncebox_local::{Helper, Isolation, LocalServer, LocalServerBuilder, StartError};
+use serde_json::json;
+
+use crate::ENVD_HELPER;
+use crate::args::ServeArgs;
+use crate::exit::Failure;
+use crate::signals::Signals;
+
+pub(crate) async fn serve(args: ServeArgs) -> Result<u8, Failure> {
+    let mut signals = Signals::new()?;
+    let mut builder = host(args.no_isolation)?.port(args.port);
+    for origin in &args.allow_origin {
+        builder = builder.allow_origin(origin);
+    }
+    let server = builder.start().await.map_err(|error| start_failure(&error))?;
+    let url = server.url();
+    if args.json {
+        println!("{}", json!({"url": url, "port": server.addr().port()}));
+    } else {
+        println!("Serving sandboxes on {url}. To use them from the official SDKs and this one:");
+        println!();
+        println!("  export E2B_API_URL={url} E2B_SANDBOX_URL={url} E2B_API_KEY=local NO_PROXY=127.0.0.1,localhost");
+        println!();
+        println!("Ctrl-C ends the server and all its sandboxes.");
+    }
+    signals.next().await;
+    server.stop().await;
+    Ok(0)
+}
+
+/// A local host whose helper is this very program.
+pub(crate) fn host(no_isolation: bool) -> Result<LocalServerBuilder, Failure> {
+    let this =
+        std::env::current_exe().map_err(|error| Failure::infrastructure(format!("where this program is: {error}")))?;
+    let isolation = if no_isolation { Isolation::None } else { Isolation::Namespaces };
+    Ok(LocalServer::builder()
+        .helper(Helper::new(this).arg(ENVD_HELPER))
+        .isolation(isolation)
+        .no_isolation_hint(without_isolation()))
+}
+
+pub(crate) fn start_failure(error: &StartError) -> Failure {
+    match error {
+        StartError::Bind { addr, source } if source.kind() == ErrorKind::AddrInUse => Failure::usage(format!(
+            "--port is {}: {addr} is in use by another program; 0 takes any free port",
+            addr.port()
+        )),
+        StartError::Bind { .. } => Failure::usage(error),
+        _ => Failure::infrastructure(error),
+    }
+}
+
+/// This program's own command line, with `--no-isolation` after the task.
+fn without_isolation() -> String {
+    let mut words: Vec<String> = std::env::args().map(|word| quoted(&word)).collect();
+    words.insert(words.len().min(2), "--no-isolation".to_owned());
+    words.join(" ")
+}
+
+/// As a shell would need it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("--port=1"), "--port=1");
+        assert_eq!(quoted("echo hi"), "'echo hi'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}
