@@ -205,6 +205,42 @@ pub enum Cause {
 }
 
 impl Outcome {
+    /// What a GOAWAY proves of a stream that has no answer when its connection ends: refused where its id is above the
+    /// last one, whatever the error code (RFC 9113 §6.8); else sent and unknown, since it may have been processed.
+    ///
+    /// ```
+    /// use oncebox_policy::Outcome;
+    ///
+    /// assert!(matches!(Outcome::after_goaway(43, 41, 0, b"max_age"), Outcome::Refused(_)));
+    /// assert!(matches!(Outcome::after_goaway(41, 41, 0, b"max_age"), Outcome::SentUnknown(_)));
+    /// ```
+    pub fn after_goaway(stream_id: u32, last_stream_id: u32, code: u32, debug_data: &[u8]) -> Self {
+        let debug_data = ShortText::from_bytes(debug_data);
+        if stream_id > last_stream_id {
+            return Self::Refused(Refusal::GoAway { stream_id, last_stream_id, code, debug_data });
+        }
+        Self::SentUnknown(Unknown { cause: Cause::ConnectionLost, stream_id: Some(stream_id), detail: debug_data })
+    }
+
+    /// What RST_STREAM proves: refused where the code is REFUSED_STREAM and no byte of a response came before it (RFC
+    /// 9113 §8.7); else sent and unknown, NO_ERROR and CANCEL included.
+    ///
+    /// ```
+    /// use oncebox_policy::Outcome;
+    ///
+    /// const REFUSED_STREAM: u32 = 7;
+    /// assert!(matches!(Outcome::after_reset(43, REFUSED_STREAM, false), Outcome::Refused(_)));
+    /// assert!(matches!(Outcome::after_reset(43, REFUSED_STREAM, true), Outcome::SentUnknown(_)));
+    /// ```
+    pub fn after_reset(stream_id: u32, code: u32, response_began: bool) -> Self {
+        const REFUSED_STREAM: u32 = 7;
+        if code == REFUSED_STREAM && !response_began {
+            return Self::Refused(Refusal::RefusedStream { stream_id });
+        }
+        let cause = Cause::Reset { code };
+        Self::SentUnknown(Unknown { cause, stream_id: Some(stream_id), detail: ShortText::EMPTY })
+    }
+
     /// Whether nobody knows if the request was processed. `mints` says that the operation makes something new, for
     /// which even a 500 proves nothing.
     pub fn is_unknown(&self, mints: bool) -> bool {

@@ -11,7 +11,7 @@ use crate::ledger::{Attempt, Ledger};
 use crate::outcome::{Edge, Outcome, Response, ResponseBody};
 use crate::policy::{FREE_REPEATS, Policy, RETRY_WINDOW_WITHOUT_DEADLINE};
 use crate::trace::Rule;
-use crate::verdict::{Retry, RetryReason, Return, ReturnReason, Verdict};
+use crate::verdict::{Retry, RetryReason, Return, Verdict};
 use crate::{BUDGET_CAPACITY, COST_STATUS, COST_UNKNOWN};
 
 /// A decision's inputs and its result.
