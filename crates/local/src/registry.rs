@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, RwLock, watch};
 
 use crate::confined::{Confined, Isolation, LaunchError};
 use crate::helper::Helper;
@@ -89,6 +89,8 @@ pub(crate) struct Registry {
     seed: Seed,
     limit: usize,
     table: Mutex<Table>,
+    /// Held for reading by those who start a sandbox.
+    starting: Arc<RwLock<()>>,
 }
 
 #[derive(Default)]
@@ -118,7 +120,15 @@ impl From<io::Error> for CreateError {
 
 impl Registry {
     pub(crate) fn new(helper: Helper, isolation: Isolation, state: State, limit: usize) -> io::Result<Self> {
-        Ok(Self { helper, isolation, state, seed: Seed::new()?, limit, table: Mutex::default() })
+        Ok(Self {
+            helper,
+            isolation,
+            state,
+            seed: Seed::new()?,
+            limit,
+            table: Mutex::default(),
+            starting: Arc::default(),
+        })
     }
 
     pub(crate) fn isolation(&self) -> Isolation {
@@ -157,12 +167,14 @@ impl Registry {
             table.sandboxes.insert(id.clone(), None);
         }
         let registry = Arc::clone(self);
+        let starting = Arc::clone(&self.starting).read_owned().await;
         // In a task of its own: a client that goes away must not leave a half-made sandbox behind.
         let started = tokio::spawn(async move {
             let started = registry.start(&id, blueprint).await;
             if started.is_err() {
                 registry.table.lock().sandboxes.remove(&id);
             }
+            drop(starting);
             started
         });
         started.await.map_err(io::Error::other)?
@@ -261,6 +273,8 @@ impl Registry {
         for sandbox in &ending {
             sandbox.ended().await;
         }
+        // Those that were starting find the table closed, and end what they started.
+        drop(self.starting.write().await);
         let registry = Arc::clone(self);
         // If the runtime is shutting down, the folder goes with the registry.
         let _ = tokio::task::spawn_blocking(move || registry.state.remove()).await;

@@ -174,6 +174,40 @@ async fn a_cut_upload_leaves_what_was_there() {
 }
 
 #[tokio::test]
+async fn transfers_take_bounded_memory() {
+    let Some(server) = isolated("transfers_take_bounded_memory").await else { return };
+    let sandbox = server.sandbox().await;
+    const SIZE: usize = 150 << 20;
+    let head = form(&[("large", b"")]);
+    let (head, tail) = head.split_at(head.len() - "\r\n--xyz--\r\n".len());
+    for (kind, head, tail) in [("application/octet-stream", &b""[..], &b""[..]), (FORM.1, head, tail)] {
+        let mut connection = TcpStream::connect(server.server.addr()).await.unwrap();
+        let request = format!(
+            "POST /files?path=large HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ne2b-sandbox-id: {}\r\n\
+             x-access-token: {}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
+            sandbox.id,
+            sandbox.token,
+            head.len() + SIZE + tail.len()
+        );
+        connection.write_all(request.as_bytes()).await.unwrap();
+        connection.write_all(head).await.unwrap();
+        let chunk = vec![b'x'; 1 << 20];
+        for _ in 0..SIZE / chunk.len() {
+            connection.write_all(&chunk).await.unwrap();
+        }
+        connection.write_all(tail).await.unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert_eq!(sandbox.run("stat -c %s large").await.text(), format!("{SIZE}\n"));
+    }
+    assert_eq!(sandbox.read("large").await.body.len(), SIZE);
+    let peak = sandbox.run("grep VmHWM /proc/1/status | tr -dc 0-9").await;
+    let peak: usize = peak.text().parse().unwrap();
+    assert!(peak < 48 << 10, "{peak} KiB");
+}
+
+#[tokio::test]
 async fn an_upload_keeps_the_mode_and_goes_through_links() {
     let Some(server) = isolated("an_upload_keeps_the_mode_and_goes_through_links").await else { return };
     let sandbox = server.sandbox().await;

@@ -1,6 +1,7 @@
 //! The local server over raw HTTP, as any client sees it.
 //!
 //! Tests that need isolation print `SKIP <test>: <reason>` where the kernel does not allow it.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
 mod commands;
 mod confinement;

@@ -1,6 +1,7 @@
 //! `/files`: contents in and out, streamed.
 
 mod download;
+mod form;
 mod upload;
 
 use std::path::PathBuf;

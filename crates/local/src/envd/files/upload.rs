@@ -18,6 +18,7 @@ use tokio::io::AsyncWriteExt;
 use super::super::answer::Refusal;
 use super::super::paths::Paths;
 use super::super::users::User;
+use super::form::Form;
 
 /// A file that was written.
 #[derive(Debug, Serialize)]
@@ -89,14 +90,10 @@ async fn write_form(
     body: Body,
 ) -> Result<Vec<Written>, Refusal> {
     let broken = |error: multer::Error| bad_request(format!("error reading the form: {error}"));
-    let boundary = multer::parse_boundary(content_type).map_err(broken)?;
-    let mut form = multer::Multipart::new(body.into_data_stream(), boundary);
+    let mut form = Form::new(content_type, body).map_err(broken)?;
     let mut written: Vec<Written> = Vec::new();
-    while let Some(field) = form.next_field().await.map_err(broken)? {
-        if field.name() != Some("file") {
-            continue;
-        }
-        let path = match path.or(field.file_name()) {
+    while let Some(file) = form.next_file().await.map_err(broken)? {
+        let path = match path.or(file.name()) {
             Some(path) => path.to_owned(),
             None => return Err(bad_request("a field 'file' has no filename, and there is no query parameter 'path'")),
         };
@@ -109,7 +106,7 @@ async fn write_form(
         if written.len() == MAX_FILES {
             return Err(bad_request(format!("one request can carry {MAX_FILES} files, which are written now")));
         }
-        let data = field.map(|data| data.map_err(|error| error.to_string()));
+        let data = file.map(|data| data.map_err(|error| error.to_string()));
         written.push(write(&path, user, paths, data).await?);
     }
     Ok(written)

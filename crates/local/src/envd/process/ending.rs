@@ -55,6 +55,7 @@ mod tests {
 
     use super::*;
 
+    #[allow(clippy::zombie_processes, reason = "it is waited for by its pid")]
     fn end_of(script: &str) -> EndEvent {
         let child = Command::new("sh").args(["-c", script]).spawn().unwrap();
         let pid = Pid::from_raw(child.id().cast_signed()).unwrap();

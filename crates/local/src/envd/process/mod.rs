@@ -148,9 +148,7 @@ impl Process for ProcessService {
         let command = self.command(&config, user)?;
         let cmd = config.cmd.clone();
         let launch = Launch { config, tag, command, stdin: stdin.unwrap_or(true), deadline };
-        let (process, output) = Running::start(launch, &self.reaper).map_err(|error| {
-            ConnectError::invalid_argument(format!("error starting process '{}': {error}", cmd.escape_debug()))
-        })?;
+        let (process, output) = Running::start(launch, &self.reaper).map_err(|error| not_started(&cmd, &error))?;
         self.table.add(&process);
         let events = events(process, output, keepalive_of(ctx.headers()));
         Ok(Response::stream(
@@ -245,6 +243,18 @@ impl Process for ProcessService {
         let process = self.table.find_alive(request.to_owned_message().process.as_option())?;
         process.close_stdin().await;
         Response::ok(CloseStdinResponse::default())
+    }
+}
+
+/// What a failed start means: the command is wrong, or the sandbox has no room for another process.
+fn not_started(cmd: &str, error: &io::Error) -> ConnectError {
+    use rustix::io::Errno;
+    let message = format!("error starting process '{}': {error}", cmd.escape_debug());
+    let full = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM].map(|errno| Some(errno.raw_os_error()));
+    if full.contains(&error.raw_os_error()) {
+        ConnectError::resource_exhausted(message)
+    } else {
+        ConnectError::invalid_argument(message)
     }
 }
 
