@@ -97,6 +97,11 @@ fn forget_stdin() -> io::Result<()> {
 fn launch(lifeline: BlockingStream) -> ExitCode {
     // Away from the terminal: /dev/tty leads nowhere, and Ctrl-C there is the server's affair.
     let _ = rustix::process::setsid();
+    if threads() > 1 {
+        // The kernel would refuse, with an error that looks like a ban on namespaces.
+        let why = "helper_main was called after a thread or a runtime was started; call it first thing in main";
+        return report(&lifeline, &Report::Failed(why.to_owned()));
+    }
     if let Err(error) = isolation::enter_namespaces() {
         return report(&lifeline, &Report::NotAllowed(error.to_string()));
     }
@@ -108,6 +113,10 @@ fn launch(lifeline: BlockingStream) -> ExitCode {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => report(&lifeline, &Report::Failed(format!("starting the sandbox's first process: {error}"))),
     }
+}
+
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
 }
 
 /// Process 1 of a sandbox.
