@@ -2,17 +2,14 @@
 
 use std::path::Path;
 
-use crate::command::{cargo, run};
 use crate::codegen;
+use crate::command::{cargo, run};
 
 /// Runs every check and reports all that failed.
 pub(crate) fn run_all(root: &Path) -> Result<(), String> {
     let checks = [
         run(&mut cargo(root, &["fmt", "--all", "--check"])),
-        run(&mut cargo(
-            root,
-            &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"],
-        )),
+        run(&mut cargo(root, &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])),
         run(cargo(root, &["doc", "--workspace", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-D warnings")),
         codegen::run(root, true),
     ];

@@ -2,19 +2,30 @@
 
 mod bench_operations;
 mod codegen;
+mod command;
+mod lint;
+mod setup;
+mod test;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask <task>
 
+  test [--no-skip]    build and run every test whose tools are present; with --no-skip, a skipped test is a failure
+  lint                formatting, clippy and documentation with warnings denied, generated files current
   codegen [--check]   write all generated files; with --check, fail if any is stale
+  setup --system      install what the tests need from Debian's packages
   bench operations    time finding an operation in the whole table";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args.as_slice() {
+        ["test"] => test::run_all(&root(), false),
+        ["test", "--no-skip"] => test::run_all(&root(), true),
+        ["lint"] => lint::run_all(&root()),
+        ["setup", "--system"] => setup::system(),
         ["codegen"] => codegen::run(&root(), false),
         ["codegen", "--check"] => codegen::run(&root(), true),
         ["bench", "operations"] => bench_operations::run(&root()),

@@ -5,20 +5,13 @@ use std::process::Command;
 use crate::command::{is_present, run};
 
 /// A program that some test needs, and the Debian package that has it.
-const TOOLS: [(&str, &str); 4] = [
-    ("unshare", "util-linux"),
-    ("setpriv", "util-linux"),
-    ("python3", "python3"),
-    ("curl", "curl"),
-];
+const TOOLS: [(&str, &str); 4] =
+    [("unshare", "util-linux"), ("setpriv", "util-linux"), ("python3", "python3"), ("curl", "curl")];
 
 /// Installs the packages of the tools that are missing.
 pub(crate) fn system() -> Result<(), String> {
-    let mut packages: Vec<&str> = TOOLS
-        .iter()
-        .filter(|(tool, _)| !is_present(tool))
-        .map(|(_, package)| *package)
-        .collect();
+    let mut packages: Vec<&str> =
+        TOOLS.iter().filter(|(tool, _)| !is_present(tool)).map(|(_, package)| *package).collect();
     if !venv_works() {
         packages.push("python3-venv");
     }
@@ -37,8 +30,5 @@ pub(crate) fn system() -> Result<(), String> {
 
 /// Debian ships `venv` without `ensurepip`, in a package of its own.
 fn venv_works() -> bool {
-    Command::new("python3")
-        .args(["-c", "import venv, ensurepip"])
-        .output()
-        .is_ok_and(|output| output.status.success())
+    Command::new("python3").args(["-c", "import venv, ensurepip"]).output().is_ok_and(|output| output.status.success())
 }

@@ -30,10 +30,7 @@ fn rust(root: &Path, report: &mut Report) {
         // The marks of skipped tests are in the output of tests that passed.
         cargo(root, &["nextest", "run", "--workspace", "--success-output", "immediate", "--no-fail-fast"])
     } else {
-        cargo(
-            root,
-            &["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast", "--", "--nocapture"],
-        )
+        cargo(root, &["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast", "--", "--nocapture"])
     };
     // nextest prints its report and the tests' output to standard error.
     command.env("CARGO_TERM_COLOR", "never");

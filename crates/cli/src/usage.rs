@@ -39,7 +39,7 @@ fn one_line(error: &clap::Error) -> String {
         }
         ErrorKind::ValueValidation => {
             let rule = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-            format!("{} is not {:?}: {rule}", option(&argument), value.unwrap_or_default())
+            format!("{} {:?}: {rule}", option(&argument), value.unwrap_or_default())
         }
         _ => {
             let text = error.render().to_string();

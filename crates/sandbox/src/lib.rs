@@ -62,3 +62,8 @@ pub use oncebox_transport::{Body, BodyError, HttpVersion, ResponseBody};
 
 #[cfg(feature = "local")]
 pub use oncebox_local as local;
+
+/// The examples of the README.
+#[cfg(all(doctest, feature = "local"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
