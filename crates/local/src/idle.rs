@@ -57,3 +57,46 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>>> Body for Moving<B> {
         self.body.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt, StreamBody};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_stands_still_fails_and_a_slow_one_does_not() {
+        let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+        let stream = async_stream::stream! {
+            while let Some(data) = receiver.recv().await {
+                yield Ok::<_, io::Error>(Frame::data(data));
+            }
+        };
+        let limit = Duration::from_secs(10);
+        let mut body = Box::pin(Moving::new(StreamBody::new(stream), limit));
+        tokio::spawn(async move {
+            for _ in 0..5 {
+                tokio::time::sleep(limit - Duration::from_secs(1)).await;
+                sender.send(Bytes::from_static(b"x")).await.unwrap();
+            }
+            tokio::time::sleep(limit * 2).await;
+            drop(sender);
+        });
+        for _ in 0..5 {
+            assert!(body.frame().await.unwrap().is_ok());
+            // A reader that is slow itself is not held against the body.
+            tokio::time::sleep(limit * 2).await;
+        }
+        assert!(body.frame().await.is_none());
+
+        let (_held, mut receiver) = tokio::sync::mpsc::channel::<Bytes>(1);
+        let stream = async_stream::stream! {
+            while let Some(data) = receiver.recv().await {
+                yield Ok::<_, io::Error>(Frame::data(data));
+            }
+        };
+        let mut body = Box::pin(Moving::new(StreamBody::new(stream), limit));
+        let error = body.frame().await.unwrap().unwrap_err();
+        assert!(error.to_string().contains("nothing of the body arrived for 10s"));
+    }
+}

@@ -8,12 +8,13 @@
 //! Handing over descriptors means that no socket has a path: there is no name to guard, to hide from the sandbox, or to
 //! outgrow the 108 bytes a socket's path may have.
 
-use std::collections::BTreeMap;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
+use oncebox_protocol::SecretString;
+use oncebox_protocol::api::EnvVars;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
@@ -32,9 +33,9 @@ pub(crate) struct Setup {
     /// The template it was made from.
     pub(crate) template_id: String,
     /// What `X-Access-Token` must say.
-    pub(crate) access_token: String,
+    pub(crate) access_token: SecretString,
     /// The environment its commands get.
-    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) env: EnvVars,
     /// The sandbox's directory: its root when isolated, its home when not.
     pub(crate) directory: PathBuf,
 }

@@ -64,6 +64,8 @@ async fn pass_on(sandbox: &Sandbox, port: u16, request: Request<Body>) -> Result
 fn inward(request: Request<Body>) -> Result<Request<Moving<Body>>, Refusal> {
     let (mut parts, body) = request.into_parts();
     strip(&mut parts.headers);
+    // The body knows how long it is, or that nobody does.
+    parts.headers.remove(header::CONTENT_LENGTH);
     parts.headers.insert(header::HOST, HeaderValue::from_static("localhost"));
     let path = parts.uri.path_and_query().cloned();
     parts.uri = path

@@ -1,11 +1,13 @@
 //! The sandboxes of a server, from their making to their end.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
+use oncebox_protocol::SecretString;
+use oncebox_protocol::api::{EnvVars, Metadata};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, RwLock, watch};
 
@@ -20,8 +22,8 @@ use crate::state::State;
 #[derive(Debug, Default)]
 pub(crate) struct Blueprint {
     pub(crate) template_id: String,
-    pub(crate) metadata: BTreeMap<String, String>,
-    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) metadata: Metadata,
+    pub(crate) env: EnvVars,
     pub(crate) allow_internet_access: Option<bool>,
     pub(crate) lifetime: Duration,
 }
@@ -30,9 +32,9 @@ pub(crate) struct Blueprint {
 #[derive(Debug)]
 pub(crate) struct Sandbox {
     pub(crate) id: String,
-    pub(crate) access_token: String,
+    pub(crate) access_token: SecretString,
     pub(crate) template_id: String,
-    pub(crate) metadata: BTreeMap<String, String>,
+    pub(crate) metadata: Metadata,
     pub(crate) allow_internet_access: Option<bool>,
     pub(crate) started_at: Timestamp,
     end_at: watch::Sender<Timestamp>,
@@ -147,7 +149,7 @@ impl Registry {
         Ok(Setup {
             sandbox_id: id.to_owned(),
             template_id: blueprint.template_id.clone(),
-            access_token: self.seed.access_token(id)?,
+            access_token: self.seed.access_token(id)?.into(),
             env: blueprint.env.clone(),
             directory: self.state.sandbox(id),
         })
@@ -241,7 +243,7 @@ impl Registry {
 
     /// The running sandbox whose token signed a query.
     pub(crate) fn find_signed(&self, query: &FilesQuery, operation: Operation) -> Option<Arc<Sandbox>> {
-        self.all().into_iter().find(|sandbox| query.signed_with(&sandbox.access_token, operation))
+        self.all().into_iter().find(|sandbox| query.signed_with(sandbox.access_token.expose(), operation))
     }
 
     /// All running sandboxes.

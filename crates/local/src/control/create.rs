@@ -5,7 +5,6 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use oncebox_protocol::SecretString;
 use oncebox_protocol::api::{NewSandbox, NewSandboxV1, Sandbox as SandboxAnswer};
 
 use super::body::JsonBody;
@@ -28,12 +27,7 @@ pub(super) async fn create(
     let blueprint = Blueprint {
         template_id: templates::resolve(&new.template_id)?,
         metadata: new.metadata.unwrap_or_default(),
-        env: new
-            .env_vars
-            .unwrap_or_default()
-            .into_iter()
-            .map(|(name, value)| (name, value.expose().to_owned()))
-            .collect(),
+        env: new.env_vars.unwrap_or_default(),
         allow_internet_access: new.allow_internet_access,
         lifetime: lifetime(new.timeout.unwrap_or(DEFAULT_LIFETIME))?,
     };
@@ -41,7 +35,7 @@ pub(super) async fn create(
         let name = name.escape_debug();
         return Err(Refusal::bad_request(format!("'{name}' cannot be the name of an environment variable")));
     }
-    if let Some((name, _)) = blueprint.env.iter().find(|(_, value)| value.contains('\0')) {
+    if let Some((name, _)) = blueprint.env.iter().find(|(_, value)| value.expose().contains('\0')) {
         return Err(Refusal::bad_request(format!(
             "the environment variable {} contains a NUL byte",
             name.escape_debug()
@@ -117,7 +111,7 @@ pub(super) fn answer(sandbox: &Sandbox, control: &Control) -> SandboxAnswer {
         alias: Some(sandbox.template_id.clone()),
         client_id: "local".to_owned(),
         envd_version: ENVD_VERSION.to_owned(),
-        envd_access_token: Some(SecretString::from(sandbox.access_token.as_str())),
+        envd_access_token: Some(sandbox.access_token.clone()),
         traffic_access_token: None,
         domain: Some(control.domain()),
     }

@@ -7,7 +7,6 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use http::StatusCode;
-use oncebox_protocol::SecretString;
 use oncebox_protocol::api::{
     ConnectSandbox, ListedSandbox, OnTimeout, Sandbox as SandboxAnswer, SandboxDetail, SandboxLifecycle, SandboxState,
     SetTimeout,
@@ -112,7 +111,7 @@ fn detail(sandbox: &Sandbox, control: &Control) -> SandboxDetail {
         envd_version: listed.envd_version,
         envd_unresponsive_at_pause: None,
         volume_mounts: None,
-        envd_access_token: Some(SecretString::from(sandbox.access_token.as_str())),
+        envd_access_token: Some(sandbox.access_token.clone()),
         allow_internet_access: sandbox.allow_internet_access,
         domain: Some(control.domain()),
         network: None,

@@ -200,7 +200,7 @@ async fn serve_connection(connection: UnixStream, app: Router) {
 /// Everything envd answers. Must be called in a runtime: it starts reaping children.
 fn app(setup: Setup, paths: Paths) -> io::Result<Router> {
     let paths = Arc::new(paths);
-    let token: Arc<str> = setup.access_token.as_str().into();
+    let token: Arc<str> = setup.access_token.expose().into();
     let processes = ProcessService::new(&setup, Arc::clone(&paths))?;
     let rpc = process::register(processes, connectrpc::Router::new());
     let rpc = filesystem::register(Arc::clone(&paths), rpc);

@@ -306,3 +306,20 @@ async fn a_relative_working_directory_is_in_the_home() {
     let (_, events) = sandbox.start(request, &[]).await;
     assert_eq!(events.output().await.text(), "/home/user/work/inner\n");
 }
+
+#[tokio::test]
+async fn the_binary_codec_is_understood_too() {
+    use buffa::Message;
+    use oncebox_protocol::envd::process::{ListResponse, SendSignalRequest};
+
+    let Some(server) = isolated("the_binary_codec_is_understood_too").await else { return };
+    let sandbox = server.sandbox().await;
+    let (pid, _events) = sandbox.start(shell("sleep 50"), &[]).await;
+    let headers = [("content-type", "application/proto"), ("connect-protocol-version", "1")];
+    let reply = sandbox.send(Method::POST, "/process.Process/List", &headers, "").await;
+    assert_eq!((reply.status.as_u16(), reply.headers["content-type"].to_str().unwrap()), (200, "application/proto"));
+    let list = ListResponse::decode_from_slice(&reply.body).unwrap();
+    assert_eq!(u64::from(list.processes[0].pid), pid);
+    let empty = SendSignalRequest::default().encode_to_vec();
+    assert_eq!(sandbox.send(Method::POST, "/process.Process/SendSignal", &headers, empty).await.status, 501);
+}

@@ -117,12 +117,22 @@ async fn privileges_are_few_and_final() {
     let sandbox = server.sandbox().await;
     let status = sandbox.run_as("root", "grep -E '^(Cap|NoNewPrivs)' /proc/self/status").await;
     // chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service, sys_chroot.
-    let kept = "00000000000404db";
+    let kept = "00000000000404fb";
     let expected = format!(
         "CapInh:\t0000000000000000\nCapPrm:\t{kept}\nCapEff:\t{kept}\nCapBnd:\t{kept}\nCapAmb:\t0000000000000000\nNoNewPrivs:\t1\n"
     );
-    let kept_with_kill = "00000000000404fb";
-    assert_eq!(status.text(), expected.replace(kept, kept_with_kill));
+    assert_eq!(status.text(), expected);
+}
+
+#[tokio::test]
+async fn a_sandbox_cannot_end_its_own_envd() {
+    let Some(server) = isolated("a_sandbox_cannot_end_its_own_envd").await else { return };
+    let sandbox = server.sandbox().await;
+    assert_eq!(sandbox.run("cat /proc/1/comm").await.text(), "oncebox-envd\n");
+    for signal in ["KILL", "TERM", "INT", "STOP", "SEGV", "HUP"] {
+        sandbox.run(&format!("kill -{signal} 1")).await;
+    }
+    assert_eq!(sandbox.run("echo alive").await.text(), "alive\n");
 }
 
 #[tokio::test]

@@ -96,6 +96,50 @@ async fn a_killed_server_takes_its_sandboxes_along_and_the_next_cleans_up() {
     next.stop().await;
 }
 
+/// The launcher of a sandbox, outside: the child of this process among the ancestors of the sandbox's process.
+fn launcher(mark: &str) -> rustix::process::Pid {
+    let field = |pid: i32, name: &str| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix(name).map(str::trim).map(str::to_owned));
+        line.unwrap_or_default()
+    };
+    let pids = std::fs::read_dir("/proc").unwrap();
+    let pids = pids.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    let mut pid = pids
+        .filter(|pid| field(*pid, "Name:") == "sleep")
+        .find(|pid| {
+            std::fs::read(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|line| line.ends_with(format!("{mark}\0").as_bytes()))
+        })
+        .unwrap();
+    let own = i32::try_from(std::process::id()).unwrap();
+    loop {
+        match field(pid, "PPid:").parse().unwrap() {
+            parent if parent == own => return rustix::process::Pid::from_raw(pid).unwrap(),
+            parent => pid = parent,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_sandbox_whose_launcher_is_killed_is_gone() {
+    let Some(server) = isolated("a_sandbox_whose_launcher_is_killed_is_gone").await else { return };
+    let sandbox = server.sandbox().await;
+    let mark = mark();
+    settle(&sandbox, &mark).await;
+    rustix::process::kill_process(launcher(&mark), rustix::process::Signal::KILL).unwrap();
+    eventually("its processes are gone", || processes(&mark).is_empty()).await;
+    let path = format!("/sandboxes/{}", sandbox.id);
+    for _ in 0..200 {
+        if server.http.api(Method::GET, &path, None).await.status == 404 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    server.http.api(Method::GET, &path, None).await.error(404);
+    assert_eq!(sandbox.send(Method::GET, "/health", &[], "").await.error(502), "The sandbox was not found");
+}
+
 #[tokio::test]
 async fn two_servers_share_a_state_base() {
     let Some(one) = isolated("two_servers_share_a_state_base").await else { return };

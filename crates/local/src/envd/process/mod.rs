@@ -7,7 +7,6 @@ mod reaper;
 mod running;
 mod table;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::process::Command;
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use connectrpc::{ConnectError, ConnectRpcService, InboundStream, RequestContext,
 use connectrpc::{ServiceResult, ServiceStream};
 use futures_util::StreamExt;
 use http::Request;
+use oncebox_protocol::api::EnvVars;
 use oncebox_protocol::envd::process::__buffa::oneof::{process_input, stream_input_request};
 use oncebox_protocol::envd::process::{
     CloseStdinRequest, CloseStdinResponse, ConnectRequest, ConnectResponse, ListRequest, ListResponse, Process,
@@ -43,7 +43,7 @@ const MAX_PROCESSES: usize = 4096;
 /// Runs commands.
 pub(super) struct ProcessService {
     paths: Arc<Paths>,
-    env: BTreeMap<String, String>,
+    env: EnvVars,
     reaper: Arc<Reaper>,
     table: Arc<Table>,
 }
@@ -51,10 +51,10 @@ pub(super) struct ProcessService {
 impl ProcessService {
     /// Starts reaping children on the current runtime.
     pub(super) fn new(setup: &Setup, paths: Arc<Paths>) -> io::Result<Self> {
-        let mut env = BTreeMap::from([
-            ("E2B_SANDBOX".to_owned(), "true".to_owned()),
-            ("E2B_SANDBOX_ID".to_owned(), setup.sandbox_id.clone()),
-            ("E2B_TEMPLATE_ID".to_owned(), setup.template_id.clone()),
+        let mut env = EnvVars::from([
+            ("E2B_SANDBOX".to_owned(), "true".into()),
+            ("E2B_SANDBOX_ID".to_owned(), setup.sandbox_id.as_str().into()),
+            ("E2B_TEMPLATE_ID".to_owned(), setup.template_id.as_str().into()),
         ]);
         env.extend(setup.env.clone());
         Ok(Self { paths, env, reaper: Reaper::start()?, table: Arc::default() })
@@ -81,7 +81,7 @@ impl ProcessService {
             .env("HOME", self.paths.home(user))
             .env("USER", user.name())
             .env("LOGNAME", user.name())
-            .envs(&self.env)
+            .envs(self.env.iter().map(|(name, value)| (name, value.expose())))
             .envs(&config.envs)
             .current_dir(directory);
         Ok(command)
