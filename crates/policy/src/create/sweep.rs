@@ -109,13 +109,12 @@ impl Sweep {
             (Stage::Looking(_), Input::Listed(listing)) => self.listed(&listing, clock, turn),
             (Stage::Looking(_), Input::ListFailed(failure)) => {
                 self.certain = false;
-                self.look_again(Rule::SweepAgain, failure.retry_after.unwrap_or_default(), turn)
+                self.look_again(failure.retry_after.unwrap_or_default(), turn)
             }
             (Stage::Killing, Input::Killed { left, retry_after }) => {
-                let rule = if left.is_empty() { Rule::Swept } else { Rule::SweepAgain };
                 let failed = !left.is_empty();
                 self.left.extend(left);
-                self.next(failed, rule, retry_after.unwrap_or_default(), turn)
+                self.next(failed, Rule::Swept, retry_after.unwrap_or_default(), turn)
             }
             (_, Input::Continue) if turn.now >= self.bound => {
                 self.certain = false;
@@ -149,7 +148,7 @@ impl Sweep {
             Reading::Absent => Vec::new(),
             Reading::CannotTell => {
                 self.certain = false;
-                return self.look_again(Rule::SweepAgain, Duration::ZERO, turn);
+                return self.look_again(Duration::ZERO, turn);
             }
         };
         self.certain = true;
@@ -217,22 +216,22 @@ impl Sweep {
         Step { action: Action::Kill { ids }, rule }
     }
 
-    /// A look is done. The second one is the last, unless a kill failed.
+    /// A look is done. The second one is the last, unless a kill failed; `rule` is then why the sweep ends.
     fn next(&mut self, failed: bool, rule: Rule, wait: Duration, turn: Turn<'_>) -> Step {
         if self.late && !failed {
             return self.finished(rule);
         }
-        let rule = if rule == Rule::Swept { Rule::SweepAfterSettle } else { rule };
-        self.look_again(rule, wait, turn)
+        self.look_again(wait, turn)
     }
 
-    fn look_again(&mut self, rule: Rule, wait: Duration, turn: Turn<'_>) -> Step {
+    fn look_again(&mut self, wait: Duration, turn: Turn<'_>) -> Step {
         if !self.late {
-            return self.look_at(self.second.max(turn.now.saturating_add(wait)), rule, turn);
+            let at = self.second.max(turn.now.saturating_add(wait));
+            return self.look_at(at, Rule::SweepAfterSettle, turn);
         }
         let wait = wait.max(backoff(self.repeats, turn.random));
         self.repeats += 1;
-        self.look_at(turn.now.saturating_add(wait), rule, turn)
+        self.look_at(turn.now.saturating_add(wait), Rule::SweepAgain, turn)
     }
 
     fn finished(&mut self, rule: Rule) -> Step {
