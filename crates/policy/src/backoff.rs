@@ -16,14 +16,15 @@ pub fn backoff(taken: u32, random: f64) -> Duration {
 /// dials in a row went before it; `random` is in [0, 1). Growth stops before the jitter is applied, so that clients which
 /// failed together do not end up dialling together.
 pub fn dial_backoff(failed: u32, random: f64) -> Duration {
-    let mut full = DIAL_BACKOFF_BASE;
+    let cap = DIAL_BACKOFF_CAP.as_secs_f64();
+    let mut seconds = DIAL_BACKOFF_BASE.as_secs_f64();
     for _ in 1..failed {
-        if full >= DIAL_BACKOFF_CAP {
+        if seconds >= cap {
             break;
         }
-        full = full.mul_f64(1.5);
+        seconds *= 1.5;
     }
-    full.min(DIAL_BACKOFF_CAP).mul_f64(0.5 + unit(random)).min(DIAL_BACKOFF_CAP)
+    Duration::from_secs_f64((seconds.min(cap) * (0.5 + unit(random))).min(cap))
 }
 
 /// A random number that a caller may have drawn wrongly.
