@@ -141,4 +141,28 @@ mod tests {
         assert!(budget.take(10, later));
         assert!(!budget.take(1, later));
     }
+    #[test]
+    fn a_budget_starts_with_what_it_is_given_up_to_its_capacity() {
+        for (given, tokens) in [(0, 0), (1, 1), (499, 499), (500, 500), (501, 500), (u32::MAX, 500)] {
+            assert_eq!(Budget::with_level(given).available(START), tokens);
+        }
+    }
+
+    #[test]
+    fn a_refill_counts_from_the_last_one() {
+        let budget = Budget::with_level(0);
+        let at = Duration::from_millis;
+        assert!(budget.take(5, at(1_000)));
+        assert_eq!(budget.available(at(1_400)), 9);
+        assert!(budget.take(9, at(1_400)));
+        assert_eq!(budget.available(at(1_499)), 0);
+        assert_eq!(budget.available(at(1_500)), 1);
+    }
+
+    #[test]
+    fn the_end_of_time_comes_once() {
+        let budget = Budget::with_level(0);
+        assert!(budget.take(BUDGET_CAPACITY, Duration::MAX));
+        assert!(!budget.take(1, Duration::MAX));
+    }
 }

@@ -101,3 +101,36 @@ impl CallFacts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_method_permits_what_its_definition_says() {
+        for method in ["GET", "HEAD", "OPTIONS"] {
+            assert_eq!(Permit::of_method(method), Some(Permit::SafeMethod), "{method}");
+        }
+        for method in ["PUT", "DELETE"] {
+            assert_eq!(Permit::of_method(method), Some(Permit::IdempotentMethod), "{method}");
+        }
+        // Methods are case-sensitive (RFC 9110 §9.1).
+        for method in ["POST", "PATCH", "TRACE", "CONNECT", "get", "", "BREW"] {
+            assert_eq!(Permit::of_method(method), None, "{method}");
+        }
+    }
+
+    #[test]
+    fn only_a_consumed_stream_cannot_be_sent_again() {
+        let consumed = RequestBody::StreamConsumed { read: 2, limit: 1 };
+        for (body, stream, replayable) in [
+            (RequestBody::None, false, true),
+            (RequestBody::Bytes, false, true),
+            (RequestBody::StreamUnread, true, true),
+            (RequestBody::StreamMirrored, true, true),
+            (consumed, true, false),
+        ] {
+            assert_eq!((body.is_stream(), body.is_replayable()), (stream, replayable), "{body:?}");
+        }
+    }
+}

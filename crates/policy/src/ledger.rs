@@ -201,3 +201,78 @@ impl fmt::Display for Record {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::{Cause, Response, Unknown};
+    use crate::verdict::{Connection, Retry, RetryReason, Return};
+    use alloc::string::ToString;
+
+    const fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn record(purpose: Purpose, outcome: Outcome, verdict: Verdict) -> Record {
+        let attempt = Attempt { started: millis(100), connection: Some(7), ..Attempt::new(outcome) };
+        Record::new(purpose, &attempt, millis(250), verdict)
+    }
+
+    fn lost() -> Outcome {
+        Outcome::SentUnknown(Unknown { cause: Cause::ConnectionLost, stream_id: Some(5), detail: "reset".into() })
+    }
+
+    fn ended(reason: ReturnReason) -> Verdict {
+        Verdict::Return(Return { reason, retry_after: None })
+    }
+
+    #[test]
+    fn a_history_reads_as_one_attempt_a_line() {
+        let mut ledger = Ledger::new();
+        let retry = |after, wait| {
+            Verdict::Retry(Retry { after, wait, connection: Connection::Any, reason: RetryReason::Status })
+        };
+        let answered = |status| Outcome::Responded(Response::new(status));
+        ledger.records.push(record(Purpose::Call, answered(503), retry(millis(75), WaitReason::Backoff)));
+        ledger.records.push(record(Purpose::Call, answered(503), retry(Duration::ZERO, WaitReason::None)));
+        ledger.records.push(record(Purpose::Call, lost(), Verdict::Reconcile));
+        ledger.records.push(record(Purpose::LookUp, answered(200), ended(ReturnReason::Success)));
+        ledger.records.push(record(Purpose::Poll, answered(409), ended(ReturnReason::SingleAttempt)));
+        ledger.records.push(record(Purpose::Kill, answered(404), ended(ReturnReason::SingleAttempt)));
+        let mut no_connection = record(Purpose::Call, answered(404), ended(ReturnReason::StatusFinal));
+        no_connection.connection = None;
+        ledger.records.push(no_connection);
+        assert_eq!(
+            ledger.to_string(),
+            "  1. at 0.100 s on connection 7: answered 503; sent again: this status is retried, after 0.075 s (backoff)
+  2. at 0.100 s on connection 7: answered 503; sent again: this status is retried
+  3. at 0.100 s on connection 7: sent, outcome unknown: connection lost on stream 5: reset; to be reconciled
+  4. at 0.100 s on connection 7, look-up: answered 200
+  5. at 0.100 s on connection 7, poll: answered 409
+  6. at 0.100 s on connection 7, kill: answered 404
+  7. at 0.100 s: answered 404; ended: this status is final"
+        );
+    }
+
+    #[test]
+    fn only_attempts_of_the_call_itself_may_have_been_processed() {
+        let mut ledger = Ledger::new();
+        ledger.records.push(record(Purpose::LookUp, lost(), ended(ReturnReason::SingleAttempt)));
+        assert!(!ledger.may_have_been_processed());
+        let refused = Outcome::after_reset(1, 7, false);
+        ledger.records.push(record(Purpose::Call, refused, ended(ReturnReason::ConnectionRetriesUsed)));
+        assert!(!ledger.may_have_been_processed());
+        ledger.records.push(record(Purpose::Call, lost(), ended(ReturnReason::NoPermit)));
+        assert!(ledger.may_have_been_processed());
+    }
+
+    #[test]
+    fn counted_attempts_are_the_first_and_the_charged_repeats() {
+        let mut ledger = Ledger { retries: 2, connection_retries: 1, free_repeats: 5, ..Ledger::new() };
+        assert_eq!(ledger.counted_attempts(), 0);
+        ledger.records.push(record(Purpose::LookUp, lost(), ended(ReturnReason::SingleAttempt)));
+        assert_eq!(ledger.counted_attempts(), 0);
+        ledger.records.push(record(Purpose::Call, lost(), ended(ReturnReason::NoPermit)));
+        assert_eq!(ledger.counted_attempts(), 4);
+    }
+}

@@ -249,6 +249,23 @@ mod tests {
             assert!(Policy { retry_after_jitter: jitter, ..Policy::default() }.validate().is_err(), "{jitter}");
         }
         assert_eq!(Policy { retry_after_jitter: 1.0, ..Policy::default() }.validate(), Ok(()));
+        let settle = Options { settle: MAX_TIMEOUT + Duration::from_secs(1), ..Options::default() };
+        assert_eq!(settle.validate().unwrap_err().to_string(), "settle: 2147483648s is not at most 2147483647 s");
+    }
+
+    #[test]
+    fn a_call_in_a_sandbox_has_no_retries_unless_it_is_given_some() {
+        assert_eq!(Scope::ControlPlane.retries(None, 3), 3);
+        assert_eq!(Scope::ControlPlane.retries(Some(5), 3), 5);
+        assert_eq!(Scope::Sandbox.retries(None, 3), 0);
+        assert_eq!(Scope::Sandbox.retries(Some(5), 3), 5);
+    }
+
+    #[test]
+    fn attempts_add_up_and_do_not_run_over() {
+        assert_eq!(Policy { retries: 2, connection_retries: 3, ..Policy::default() }.bound(), 6);
+        assert_eq!(Policy { retries: 0, connection_retries: 0, ..Policy::default() }.bound(), 1);
+        assert_eq!(Policy { retries: u32::MAX, connection_retries: u32::MAX, ..Policy::default() }.bound(), u32::MAX);
     }
 
     #[test]
@@ -267,6 +284,7 @@ mod tests {
             assert!(timeout_option("request_timeout", seconds).is_err(), "{seconds}");
         }
         assert_eq!(timeout_option("request_timeout", 2_147_483_647.0), Ok(Some(MAX_TIMEOUT)));
+        assert_eq!(timeout_option("request_timeout", 0.0), Ok(None));
     }
 
     #[test]

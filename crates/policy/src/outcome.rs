@@ -433,4 +433,112 @@ mod tests {
             assert!(Outcome::Responded(cut).may_have_been_processed(), "{status}");
         }
     }
+    fn answered(status: u16) -> Outcome {
+        Outcome::Responded(Response::new(status))
+    }
+
+    fn unsent(phase: Phase) -> Outcome {
+        Outcome::NotSent(NotSent { phase, touched_socket: false, detail: "".into() })
+    }
+
+    fn lost(cause: Cause) -> Outcome {
+        Outcome::SentUnknown(Unknown { cause, stream_id: None, detail: "".into() })
+    }
+
+    #[test]
+    fn what_may_have_been_processed() {
+        let edge = |status, edge| Outcome::Responded(Response { edge: Some(edge), ..Response::new(status) });
+        for outcome in [
+            unsent(Phase::Connect),
+            Outcome::after_reset(1, 7, false),
+            Outcome::Cancelled { sent: false },
+            Outcome::TimedOut { sent: false },
+            answered(421),
+            answered(425),
+            answered(429),
+            answered(503),
+            edge(502, Edge::NotRunning),
+            edge(409, Edge::NotDelivered),
+        ] {
+            assert!(!outcome.may_have_been_processed(), "{outcome}");
+        }
+        for outcome in [
+            lost(Cause::ConnectionLost),
+            Outcome::after_reset(1, 7, true),
+            Outcome::Cancelled { sent: true },
+            Outcome::TimedOut { sent: true },
+            answered(200),
+            answered(404),
+            answered(409),
+            answered(500),
+            answered(502),
+        ] {
+            assert!(outcome.may_have_been_processed(), "{outcome}");
+        }
+    }
+
+    #[test]
+    fn what_was_sent() {
+        for outcome in [unsent(Phase::Queue), Outcome::Cancelled { sent: false }, Outcome::TimedOut { sent: false }] {
+            assert!(!outcome.was_sent(), "{outcome}");
+        }
+        for outcome in [
+            Outcome::after_reset(1, 7, false),
+            answered(503),
+            lost(Cause::Opaque),
+            Outcome::Cancelled { sent: true },
+            Outcome::TimedOut { sent: true },
+        ] {
+            assert!(outcome.was_sent(), "{outcome}");
+        }
+    }
+
+    #[test]
+    fn the_ends_of_a_call_are_unknown_once_it_was_sent() {
+        for sent in [false, true] {
+            assert_eq!(Outcome::Cancelled { sent }.is_unknown(false), sent);
+            assert_eq!(Outcome::TimedOut { sent }.is_unknown(false), sent);
+        }
+    }
+
+    #[test]
+    fn dials_are_told_from_waiting_in_line() {
+        for phase in [Phase::Dns, Phase::Connect, Phase::Proxy, Phase::Tls] {
+            assert!(phase.is_dial(), "{phase}");
+        }
+        assert!(!Phase::Slot.is_dial() && !Phase::Queue.is_dial());
+    }
+
+    #[test]
+    fn outcomes_in_words() {
+        let refused = NotSent { phase: Phase::Connect, touched_socket: true, detail: "connection refused".into() };
+        let cut = Response { body: ResponseBody::Broken, ..Response::new(200) };
+        let gone = Response { edge: Some(Edge::NotRunning), ..Response::new(502) };
+        let closed = Response { edge: Some(Edge::NotDelivered), ..Response::new(502) };
+        let no_reason = Refusal::GoAway { stream_id: 3, last_stream_id: 1, code: 14, debug_data: "".into() };
+        for (outcome, text) in [
+            (Outcome::NotSent(refused), "not sent (connect): connection refused"),
+            (unsent(Phase::Dns), "not sent (dns)"),
+            (unsent(Phase::Proxy), "not sent (proxy)"),
+            (unsent(Phase::Tls), "not sent (tls)"),
+            (unsent(Phase::Slot), "not sent (waiting for a slot)"),
+            (unsent(Phase::Queue), "not sent (queued on a connection that ended)"),
+            (Outcome::Refused(no_reason), "stream refused by GOAWAY: stream 3 above last stream id 1, error code 14"),
+            (Outcome::Responded(cut), "answered 200, the body was cut"),
+            (Outcome::Responded(gone), "answered 502, the sandbox is not running"),
+            (Outcome::Responded(closed), "answered 502, not delivered"),
+            (Outcome::after_reset(5, 8, false), "sent, outcome unknown: stream reset with CANCEL on stream 5"),
+            (Outcome::after_goaway(5, 5, 0, b"bye"), "sent, outcome unknown: connection lost on stream 5: bye"),
+            (lost(Cause::AttemptTimeout), "sent, outcome unknown: attempt_timeout passed"),
+            (lost(Cause::PingTimeout), "sent, outcome unknown: a PING was not answered"),
+            (lost(Cause::Protocol), "sent, outcome unknown: the peer broke the protocol"),
+            (lost(Cause::RequestBody), "sent, outcome unknown: the request body failed"),
+            (lost(Cause::Opaque), "sent, outcome unknown: the runtime does not say"),
+            (Outcome::Cancelled { sent: false }, "cancelled before it was sent"),
+            (Outcome::Cancelled { sent: true }, "cancelled after the request was sent"),
+            (Outcome::TimedOut { sent: false }, "the call's deadline passed before it was sent"),
+        ] {
+            assert_eq!(outcome.to_string(), text);
+        }
+    }
 }
