@@ -24,11 +24,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::Request;
+use http::StatusCode;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::UnixStream;
 
 use crate::lifeline::{self, ENVD_PORT, Report, Setup};
+use answer::Refusal;
 use paths::Paths;
 use process::ProcessService;
 
@@ -204,9 +207,17 @@ fn app(setup: Setup, paths: Paths) -> io::Result<Router> {
     let processes = ProcessService::new(&setup, Arc::clone(&paths))?;
     let rpc = process::register(processes, connectrpc::Router::new());
     let rpc = filesystem::register(Arc::clone(&paths), rpc);
+    let rpc = process::with_kill_deadlines(connectrpc::ConnectRpcService::new(rpc));
     Ok(Router::new()
-        .route("/health", axum::routing::get(|| async { http::StatusCode::NO_CONTENT }))
+        .route("/health", axum::routing::get(|| async { StatusCode::NO_CONTENT }))
         .merge(files::routes(paths))
-        .fallback_service(process::with_kill_deadlines(connectrpc::ConnectRpcService::new(rpc)))
+        .route_service("/process.Process/{method}", rpc.clone())
+        .route_service("/filesystem.Filesystem/{method}", rpc)
+        .fallback(no_such_route)
         .layer(axum::middleware::from_fn(move |request, next| auth::check(Arc::clone(&token), request, next))))
+}
+
+async fn no_such_route(request: Request) -> Refusal {
+    let (method, path) = (request.method(), request.uri().path());
+    Refusal::new(StatusCode::NOT_FOUND, format!("envd of the local server has no {method} {}", path.escape_debug()))
 }

@@ -94,6 +94,9 @@ async fn files_answer_errors_as_json() {
     sandbox.send(Method::GET, "/files?path=x&username=bob", &[], "").await.error(401);
     assert_eq!(sandbox.send(Method::GET, "/files?path=x&username=user", &[], "").await.body, "x");
     assert_eq!(sandbox.read("x").await.body, "x");
+    for path in ["/metrics", "/init", "/nowhere"] {
+        sandbox.send(Method::POST, path, &[], "{}").await.error(404);
+    }
     // Files of /proc do not know their size.
     assert!(sandbox.read("/proc/self/status").await.body.starts_with(b"Name:"));
 }
