@@ -102,10 +102,8 @@ fn month(name: &str) -> Option<u64> {
 }
 
 fn number(digits: &str) -> Option<u64> {
-    if digits.is_empty() || digits.len() > 4 || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    digits.parse().ok()
+    // `parse` alone would take a sign.
+    digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
 fn timestamp(year: u64, month: u64, day: u64, time: &str) -> Option<u64> {
@@ -194,6 +192,8 @@ mod tests {
         assert_eq!(http_date(b"Wed, 29 Feb 2023 00:00:00 GMT", NOW), None);
         assert_eq!(http_date(b"Sat, 31 Dec 2016 23:59:60 GMT", NOW), Some(1_483_228_800));
         assert_eq!(http_date(b"Thu, 01 Jan 1970 00:00:00 GMT", NOW), Some(0));
+        assert_eq!(http_date(b"Fri, 02 Jan 1970 00:00:01 GMT", NOW), Some(86_401));
+        assert_eq!(http_date(b"Wed, 31 Dec 1969 23:59:59 GMT", NOW), Some(0));
     }
 
     #[test]

@@ -1,0 +1,395 @@
+//! `oncebox explain`: what would happen after an attempt, and by which rule.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::{Args, ValueEnum};
+use oncebox_policy::{
+    Attempt, Budget, CallFacts, Cause, DEFAULT_REQUEST_TIMEOUT, Explanation, Ledger, NotSent, Outcome, Permit, Phase,
+    Policy, RequestBody, Response, ResponseBody, Scope, Tokens, Unknown, Verdict, explain, judge, retries_option,
+    retry_after, should_retry, timeout_option,
+};
+use oncebox_protocol::{Operation, Plane, operations};
+use serde_json::{Value, json};
+
+use crate::exit::Failure;
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The operation's id in the specification, such as createSandbox
+    #[arg(long, value_name = "ID")]
+    operation: String,
+    /// How the attempt ended [default: answered, if there is a status]
+    #[arg(long, value_enum, required_unless_present = "status")]
+    outcome: Option<How>,
+    /// The answer's status
+    #[arg(long, value_name = "CODE", value_parser = clap::value_parser!(u16).range(100..=599))]
+    status: Option<u16>,
+    /// The answer's Retry-After: seconds or a date
+    #[arg(long, value_name = "VALUE", requires = "status", allow_hyphen_values = true)]
+    retry_after: Option<String>,
+    /// The answer's Should-Retry
+    #[arg(long, value_name = "VALUE", requires = "status")]
+    should_retry: Option<String>,
+    /// Which attempt it is; the ones before ended the same way
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    attempt: u32,
+    /// Seconds since the call began [default: as long as the attempts before waited]
+    #[arg(long, value_name = "SECONDS", value_parser = elapsed, allow_hyphen_values = true)]
+    elapsed: Option<Duration>,
+    /// The call sends an idempotency key
+    #[arg(long)]
+    key: bool,
+    /// The request body is a stream, all of it still at hand
+    #[arg(long)]
+    streamed: bool,
+    /// Whose rules
+    #[arg(long, value_enum, default_value_t)]
+    preset: Preset,
+    /// Retries after an answer or an unknown outcome [default: 3, or 0 inside a sandbox or volume]
+    #[arg(long, value_name = "N", value_parser = retries, allow_hyphen_values = true)]
+    retries: Option<u32>,
+    /// Repeats after failed connects and refusals [default: 3]
+    #[arg(long, value_name = "N", value_parser = connection_retries, allow_hyphen_values = true)]
+    connection_retries: Option<u32>,
+    /// The call's deadline in seconds; 0 is none [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = request_timeout, allow_hyphen_values = true)]
+    request_timeout: Option<Limit>,
+    /// Draw a random number for the jitter, instead of the middle
+    #[arg(long)]
+    random: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum How {
+    /// A whole answer
+    Answered,
+    /// An answer whose body was cut
+    Broken,
+    /// No connection could be made
+    NotSent,
+    /// No stream or connection came free
+    NoSlot,
+    /// REFUSED_STREAM before any answer
+    Refused,
+    /// The stream was above GOAWAY's last id
+    Goaway,
+    /// The connection was lost after the request was sent
+    SentUnknown,
+    /// attempt_timeout passed after the request was sent
+    AttemptTimeout,
+    /// The caller gave up
+    Cancelled,
+    /// The call's deadline passed
+    TimedOut,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Preset {
+    /// Oncebox's own
+    #[default]
+    Default,
+    /// Those of the official Python SDK 2.52
+    #[value(name = "e2b-2-52")]
+    E2b2_52,
+    /// Those of the official Python SDK 2.63, with our permits
+    #[value(name = "e2b-2-63")]
+    E2b2_63,
+}
+
+/// A deadline, or none.
+#[derive(Clone, Copy, Debug)]
+struct Limit(Option<Duration>);
+
+/// Explains one decision.
+pub(crate) fn run(args: &ExplainArgs) -> Result<u8, Failure> {
+    let operation = find(&args.operation)?;
+    let case = Case::new(args, operation)?;
+    let told = case.tell(args)?;
+    if args.json {
+        println!("{}", case.json(&told)?);
+    } else {
+        println!("{}\n{}", case.heading(&told), told.explanation);
+    }
+    Ok(0)
+}
+
+/// What is asked.
+struct Case {
+    operation: &'static Operation,
+    policy: Policy,
+    facts: CallFacts,
+    outcome: Outcome,
+}
+
+/// The attempt that is explained: the one asked for, or an earlier one that ends the call.
+struct Told {
+    attempt: u32,
+    asked: u32,
+    elapsed: Duration,
+    explanation: Explanation,
+}
+
+impl Case {
+    fn new(args: &ExplainArgs, operation: &'static Operation) -> Result<Self, Failure> {
+        if args.key && !operation.accepts_idempotency_key {
+            return Err(Failure::usage(format!("--key: {} takes no idempotency key", operation.id)));
+        }
+        let preset = match args.preset {
+            Preset::Default => Policy::default(),
+            Preset::E2b2_52 => Policy::e2b_2_52(),
+            Preset::E2b2_63 => Policy::e2b_2_63(),
+        };
+        let scope = match operation.plane {
+            Plane::ControlPlane => Scope::ControlPlane,
+            _ => Scope::Sandbox,
+        };
+        let policy = Policy {
+            retries: scope.retries(args.retries, preset.retries),
+            connection_retries: args.connection_retries.unwrap_or(preset.connection_retries),
+            ..preset
+        };
+        let deadline = args.request_timeout.map_or(Some(DEFAULT_REQUEST_TIMEOUT), |limit| limit.0);
+        let facts = CallFacts {
+            permit: operation.permit().or(args.key.then_some(Permit::IdempotencyKey)),
+            mints: operation.mints,
+            // With a key goes an intent by which the effect can be found.
+            reconciles: args.key && operation.mints,
+            body: match operation.method.as_str() {
+                _ if args.streamed => RequestBody::StreamMirrored,
+                "GET" | "HEAD" => RequestBody::None,
+                _ => RequestBody::Bytes,
+            },
+            // How long a streamed body takes is its sender's matter.
+            deadline: deadline.filter(|_| !args.streamed),
+        };
+        Ok(Self { operation, policy, facts, outcome: outcome(args)? })
+    }
+
+    /// Plays the attempts before, then explains the one that is asked for.
+    fn tell(&self, args: &ExplainArgs) -> Result<Told, Failure> {
+        let random = if args.random { draw() } else { 0.5 };
+        let budget = Budget::new();
+        let tokens = Some(Tokens { budget: &budget, call_started: Duration::ZERO });
+        let mut ledger = Ledger::new();
+        let mut now = Duration::ZERO;
+        for number in 1..=args.attempt {
+            let last = number == args.attempt;
+            let elapsed = args.elapsed.map_or(now, |given| if last { given } else { now.min(given) });
+            let attempt = Attempt { failed_dials: number, ..Attempt::new(self.outcome) };
+            let explanation = explain(&self.policy, &self.facts, &ledger, tokens, &attempt, elapsed, random);
+            let Verdict::Retry(retry) = explanation.verdict else {
+                return Ok(Told { attempt: number, asked: args.attempt, elapsed, explanation });
+            };
+            if last {
+                return Ok(Told { attempt: number, asked: number, elapsed, explanation });
+            }
+            judge(&self.policy, &self.facts, &mut ledger, tokens, &attempt, elapsed, random);
+            now = elapsed.saturating_add(retry.after);
+        }
+        Err(Failure::usage("--attempt: there is no attempt 0"))
+    }
+
+    fn heading(&self, told: &Told) -> String {
+        let Operation { id, method, path, .. } = self.operation;
+        let mut text = format!("{id} ({method} {path}), attempt {}", told.attempt);
+        if told.attempt < told.asked {
+            text.push_str(&format!(": the call ends here, and there is no attempt {}", told.asked));
+        }
+        match self.operation.repeat.reason() {
+            Some(reason) => format!("{text}\n{reason}\n"),
+            None => format!("{text}\n"),
+        }
+    }
+
+    fn json(&self, told: &Told) -> Result<Value, Failure> {
+        let broken = |error: serde_json::Error| Failure::infrastructure(error);
+        let steps: Vec<Value> = told
+            .explanation
+            .steps
+            .iter()
+            .map(
+                |step| json!({"number": step.rule.number(), "rule": step.rule, "effect": step.effect, "why": step.why}),
+            )
+            .collect();
+        Ok(json!({
+            "operation": {
+                "id": self.operation.id,
+                "method": self.operation.method.as_str(),
+                "path": self.operation.path,
+                "repeat_reason": self.operation.repeat.reason(),
+            },
+            "policy": serde_json::to_value(&self.policy).map_err(broken)?,
+            "call": serde_json::to_value(self.facts).map_err(broken)?,
+            "attempt": told.attempt,
+            "elapsed": told.elapsed.as_secs_f64(),
+            "outcome": serde_json::to_value(told.explanation.outcome).map_err(broken)?,
+            "decided_by": told.explanation.decided_by(),
+            "steps": steps,
+            "verdict": serde_json::to_value(told.explanation.verdict).map_err(broken)?,
+        }))
+    }
+}
+
+fn find(id: &str) -> Result<&'static Operation, Failure> {
+    if let Some(operation) = operations::ALL.iter().find(|operation| operation.id.eq_ignore_ascii_case(id)) {
+        return Ok(operation);
+    }
+    let wanted = id.to_ascii_lowercase();
+    let near: Vec<&str> = operations::ALL
+        .iter()
+        .map(|operation| &*operation.id)
+        .filter(|known| !wanted.is_empty() && known.to_ascii_lowercase().contains(&wanted))
+        .collect();
+    let hint = if near.is_empty() { String::new() } else { format!(", is one of these meant: {}?", near.join(", ")) };
+    Err(Failure::usage(format!("--operation {id:?}: there is no such operation{hint}")))
+}
+
+fn outcome(args: &ExplainArgs) -> Result<Outcome, Failure> {
+    let unknown = |cause| Outcome::SentUnknown(Unknown { cause, stream_id: None, detail: "".into() });
+    let unsent = |phase, touched_socket| Outcome::NotSent(NotSent { phase, touched_socket, detail: "".into() });
+    let how = args.outcome.unwrap_or(How::Answered);
+    if args.status.is_some() && !matches!(how, How::Answered | How::Broken) {
+        return Err(Failure::usage("--status: only an answer has one (--outcome answered or broken)"));
+    }
+    Ok(match how {
+        How::Answered => match args.status {
+            Some(status) => Outcome::Responded(response(args, status, ResponseBody::Complete)),
+            None => return Err(Failure::usage("--outcome answered: give the answer's --status")),
+        },
+        How::Broken => Outcome::Responded(response(args, args.status.unwrap_or(200), ResponseBody::Broken)),
+        How::NotSent => unsent(Phase::Connect, true),
+        How::NoSlot => unsent(Phase::Slot, false),
+        How::Refused => Outcome::after_reset(43, 7, false),
+        How::Goaway => Outcome::after_goaway(43, 41, 0, b""),
+        How::SentUnknown => unknown(Cause::ConnectionLost),
+        How::AttemptTimeout => unknown(Cause::AttemptTimeout),
+        How::Cancelled => Outcome::Cancelled { sent: true },
+        How::TimedOut => Outcome::TimedOut { sent: true },
+    })
+}
+
+fn response(args: &ExplainArgs, status: u16, body: ResponseBody) -> Response {
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    Response {
+        retry_after: args.retry_after.as_ref().and_then(|value| retry_after(value.as_bytes(), None, clock)),
+        should_retry: args.should_retry.as_ref().map(|value| should_retry(value.as_bytes())),
+        body,
+        ..Response::new(status)
+    }
+}
+
+/// A random number in [0, 1), from the seed that the standard library gives each of its hash maps.
+fn draw() -> f64 {
+    const BITS: u32 = 53;
+    let random = RandomState::new().build_hasher().finish();
+    (random >> (u64::BITS - BITS)) as f64 / (1_u64 << BITS) as f64
+}
+
+fn elapsed(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| "it must be a number of seconds, such as 30 or 0.5".to_owned())
+}
+
+fn retries(text: &str) -> Result<u32, String> {
+    retries_option("retries", text).map_err(|error| rule(error.rule))
+}
+
+fn connection_retries(text: &str) -> Result<u32, String> {
+    retries_option("connection_retries", text).map_err(|error| rule(error.rule))
+}
+
+fn request_timeout(text: &str) -> Result<Limit, String> {
+    let seconds = text.parse().unwrap_or(f64::NAN);
+    timeout_option("request_timeout", seconds).map(Limit).map_err(|error| rule(error.rule))
+}
+
+fn rule(rule: &str) -> String {
+    format!("it must be {rule}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use oncebox_policy::{ReturnReason, Rule};
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ExplainArgs,
+    }
+
+    fn told(line: &str) -> (Case, Told) {
+        let args = Line::try_parse_from(["explain"].into_iter().chain(line.split(' '))).unwrap().args;
+        let case = Case::new(&args, find(&args.operation).unwrap()).unwrap();
+        let told = case.tell(&args).unwrap();
+        (case, told)
+    }
+
+    fn reason(told: &Told) -> Option<ReturnReason> {
+        match told.explanation.verdict {
+            Verdict::Return(end) => Some(end.reason),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn an_hour_is_returned_with_the_hint() {
+        let (case, told) = told("--operation createSandbox --status 503 --retry-after 3600");
+        assert_eq!(told.explanation.decided_by(), Rule::Deadline);
+        let text = format!("{}\n{}", case.heading(&told), told.explanation);
+        assert!(text.starts_with("createSandbox (POST "), "{text}");
+        assert!(text.contains("ask again after 3600 s"), "{text}");
+        let json = case.json(&told).unwrap();
+        assert_eq!(json["verdict"]["return"]["reason"], "deadline_too_close");
+        assert_eq!(json["verdict"]["return"]["retry_after"], 3600.0);
+        assert_eq!(json["decided_by"], "deadline");
+    }
+
+    #[test]
+    fn a_keyed_create_is_reconciled_and_another_is_returned() {
+        let (_, keyed) = told("--operation createSandbox --outcome sent-unknown --key");
+        assert_eq!(keyed.explanation.verdict, Verdict::Reconcile);
+        let (_, bare) = told("--operation createSandbox --outcome sent-unknown");
+        assert_eq!(reason(&bare), Some(ReturnReason::NoPermit));
+    }
+
+    #[test]
+    fn attempts_before_count() {
+        let (_, third) = told("--operation createSandbox --status 503 --attempt 3");
+        assert!(third.explanation.to_string().contains("2 of 3 retries used"));
+        assert_eq!(third.elapsed, Duration::from_millis(225));
+        let (case, fifth) = told("--operation createSandbox --status 503 --attempt 5");
+        assert_eq!((fifth.attempt, reason(&fifth)), (4, Some(ReturnReason::RetriesUsed)));
+        assert!(case.heading(&fifth).contains("there is no attempt 5"));
+    }
+
+    #[test]
+    fn time_presets_and_limits_count() {
+        let (_, late) = told("--operation listSandboxes --outcome sent-unknown --elapsed 59.99");
+        assert_eq!(reason(&late), Some(ReturnReason::DeadlineTooClose));
+        let (_, ours) = told("--operation createSandbox --status 502");
+        assert_eq!(reason(&ours), Some(ReturnReason::NoPermit));
+        let (_, theirs) = told("--operation createSandbox --status 502 --preset e2b-2-52");
+        assert!(matches!(theirs.explanation.verdict, Verdict::Retry(_)));
+        let (_, none) = told("--operation createSandbox --outcome goaway --connection-retries 0");
+        assert_eq!(reason(&none), Some(ReturnReason::ConnectionRetriesUsed));
+    }
+
+    #[test]
+    fn wrong_use_names_the_option() {
+        let failure = |line: &str| {
+            let args = Line::try_parse_from(["explain"].into_iter().chain(line.split(' '))).unwrap().args;
+            let failed = find(&args.operation).and_then(|operation| Case::new(&args, operation)).err();
+            format!("{failed:?}")
+        };
+        assert!(failure("--operation forkSandbox --status 503 --key").contains("takes no idempotency key"));
+        assert!(failure("--operation fork --status 503").contains("forkSandbox"));
+        assert!(failure("--operation createSandbox --outcome refused --status 503").contains("--status"));
+        assert!(Line::try_parse_from(["explain", "--operation", "createSandbox"]).is_err());
+    }
+}
