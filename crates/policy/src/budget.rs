@@ -70,6 +70,13 @@ impl Budget {
     }
 }
 
+/// A budget of its own, as full as the other was at that moment.
+impl Clone for Budget {
+    fn clone(&self) -> Self {
+        Self { state: AtomicU64::new(self.state.load(Ordering::Acquire)) }
+    }
+}
+
 impl Default for Budget {
     fn default() -> Self {
         Self::new()

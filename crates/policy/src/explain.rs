@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-use crate::budget::{Budget, Tokens};
+use crate::budget::Tokens;
 use crate::facts::CallFacts;
 use crate::judge::judge_traced;
 use crate::ledger::{Attempt, Ledger};
@@ -41,8 +41,8 @@ pub fn explain(
     random: f64,
 ) -> Explanation {
     let level = tokens.map(|tokens| tokens.budget.available(tokens.call_started.saturating_add(now)));
-    let copy = Budget::with_level(level.unwrap_or(0));
-    let copied = tokens.map(|tokens| Tokens { budget: &copy, ..tokens });
+    let copy = tokens.map(|tokens| (tokens.budget.clone(), tokens.call_started));
+    let copied = copy.as_ref().map(|(budget, call_started)| Tokens { budget, call_started: *call_started });
     let mut after = ledger.clone();
     let mut seen = Seen(Vec::new());
     let verdict = judge_traced(policy, facts, &mut after, copied, attempt, now, random, &mut seen);
@@ -183,6 +183,7 @@ impl Trace for Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Budget;
     use crate::facts::{Permit, RequestBody};
     use crate::outcome::{Cause, NotSent, Phase, Response, Unknown};
     use alloc::string::ToString;

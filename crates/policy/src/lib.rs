@@ -42,6 +42,15 @@
 //! 9. The wait: the server's `Retry-After` exactly, else backoff.
 //! 10. A wait that reaches the deadline returns at once.
 //! 11. The retry budget.
+//!
+//! [`explain`] tells a decision rule by rule, with the facts that each looked at. The reasons for the order and for every
+//! number are in `docs/design/0001-decision-order.md`; `conformance/policy` holds it for every language.
+//!
+//! # Who spends what
+//!
+//! A call has one [`Ledger`], shared by all layers that work on it, so that limits add and never multiply. Whoever
+//! reconciles an unknown outcome spends `lookups` ([`Ledger::start_look_up`], [`judge_look_up`]), and asks
+//! [`judge_reconciled`] before the request is sent again.
 
 #![no_std]
 #![deny(missing_docs)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use oncebox_policy::{
     Attempt, Budget, CallFacts, Ledger, Outcome, Policy, Purpose, Return, ReturnReason, Rule, Tokens, Trace, Verdict,
-    judge_adopted, judge_look_up, judge_reconciled, judge_traced,
+    explain, judge_adopted, judge_look_up, judge_reconciled, judge_traced,
 };
 
 use crate::coverage::Coverage;
@@ -68,8 +68,11 @@ impl<'a> Running<'a> {
                     failed_dials: step.failed_dials,
                     ..Attempt::new(ended.outcome(clock))
                 };
+                let told = explain(policy, facts, ledger, tokens, &attempt, now, step.random);
                 let mut by = By(None);
                 let verdict = judge_traced(policy, facts, ledger, tokens, &attempt, now, step.random, &mut by);
+                assert_eq!((told.verdict, Some(told.decided_by())), (verdict, by.0), "{}:\n{told}", self.vector.name);
+                assert!(told.steps.iter().all(|step| !step.why.is_empty()), "{}:\n{told}", self.vector.name);
                 Decided::Verdict(verdict, by.0)
             }
             Step { attempt: None, resend: true, start_look_up: false, look_up: None, adopted: false, .. } => {
