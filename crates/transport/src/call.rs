@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use oncebox_policy::{
-    Attempt, CallFacts, Cause, Connection, Ledger, NotSent, Outcome, Phase, Record, RequestBody, ShortText, Tokens,
-    Unknown, Verdict, judge,
+    Attempt, CallFacts, Cause, Ledger, NotSent, Outcome, Phase, Record, RequestBody, ShortText, Tokens, Unknown,
+    Verdict, judge,
 };
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::Instrument;
@@ -18,7 +18,7 @@ use crate::body::{AttemptBody, Body, BodyUse, BoxError, Replay, ResponseBody};
 use crate::client::Client;
 use crate::error::Error;
 use crate::options::{CallOptions, HttpVersion, Resolved};
-use crate::origin::{Attempted, Authority, Origin, Redacted, SentFlag};
+use crate::pool::{Attempted, Authority, Origin, Redacted, SentFlag, Wanted};
 
 /// Tells a server, and whoever reads its log, that a request is the n-th attempt of its call. Sent from the second on.
 static ATTEMPT: HeaderName = HeaderName::from_static("oncebox-attempt");
@@ -89,9 +89,9 @@ struct Call<'a> {
 impl Call<'_> {
     async fn run(self) -> Result<Answer, Error> {
         let mut ledger = Ledger::new();
-        let mut connection = Connection::Any;
+        let mut wanted = Wanted { cautious: self.options.policy.connection_retries == 0, ..Wanted::default() };
         loop {
-            let ended = self.attempt(connection, ledger.attempts().len() + 1).await;
+            let ended = self.attempt(wanted, ledger.attempts().len() + 1).await;
             let verdict = judge(
                 &self.options.policy,
                 &self.facts(),
@@ -110,8 +110,10 @@ impl Call<'_> {
                 Verdict::Return(_) | Verdict::Reconcile => return self.end(ended, ledger),
             };
             // A response that will be asked for again is given up before the wait, so that its slot is free.
+            wanted.last_connection = ended.attempt.connection;
             drop(ended);
-            connection = retry.connection;
+            wanted.connection = retry.connection;
+            wanted.is_replay = retry.reason.is_replay();
             if !retry.after.is_zero() {
                 sleep(retry.after).await;
             }
@@ -141,13 +143,13 @@ impl Call<'_> {
     }
 
     /// One attempt, bounded by the call's deadline and `attempt_timeout`.
-    async fn attempt(&self, connection: Connection, number: usize) -> Ended {
+    async fn attempt(&self, wanted: Wanted, number: usize) -> Ended {
         let started = self.started.elapsed();
         let sent = SentFlag::default();
         let deadline = self.deadline().map(|deadline| self.started + deadline);
         let own = self.options.attempt_timeout.map(|limit| Instant::now() + limit);
         let request = self.head.request(number, self.body.attempt());
-        let attempt = self.attempt_and_read(request, connection, &sent);
+        let attempt = self.attempt_and_read(request, wanted, &sent);
 
         let (outcome, answer, source, at) = match bounded(attempt, deadline, own).await {
             Ok(read) => read,
@@ -185,10 +187,10 @@ impl Call<'_> {
     async fn attempt_and_read(
         &self,
         request: Request<AttemptBody>,
-        connection: Connection,
+        wanted: Wanted,
         sent: &SentFlag,
     ) -> (Outcome, Option<Answer>, Option<BoxError>, At) {
-        let attempted = self.origin.attempt(self.version, request, connection, sent).await;
+        let attempted = self.origin.attempt(self.version, request, wanted, sent).await;
         let at = At::of(&attempted);
         let response = match attempted.result {
             Ok(response) => response,

@@ -1,6 +1,5 @@
 //! The client: its options, and the ways to make a call.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::body::{Body, ResponseBody};
 use crate::call::{self, Answer};
 use crate::error::Error;
 use crate::options::{CallOptions, Defaults, HttpVersion, Limits};
-use crate::origin::{Authority, Origin};
+use crate::pool::{Authority, Origin, origin};
 
 /// Makes HTTP calls. Clones are cheap and share connections, budgets and options.
 ///
@@ -41,7 +40,6 @@ struct Inner {
     limits: Limits,
     version: HttpVersion,
     max_response_size: usize,
-    origins: Mutex<HashMap<Authority, Arc<Origin>>>,
     random: Mutex<fastrand::Rng>,
 }
 
@@ -97,8 +95,7 @@ impl Client {
     }
 
     pub(crate) fn origin(&self, authority: Authority) -> Arc<Origin> {
-        let mut origins = self.inner.origins.lock();
-        origins.entry(authority.clone()).or_insert_with(|| Origin::new(authority, self.inner.limits)).clone()
+        origin(authority, self.inner.limits)
     }
 }
 
@@ -215,17 +212,43 @@ impl ClientBuilder {
         self
     }
 
-    /// Idle connections kept to one origin. Default 200.
+    /// Connections to one origin that are open or being dialled, at most; those that drain have a bound of the same
+    /// size. At least 1. Default 200.
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
-        self.limits.max_connections = connections;
+        self.limits.max_connections = connections.max(1);
         self
     }
 
-    /// How long an idle HTTP/1.1 connection is kept. Default 4 s, below what common servers allow.
+    /// How long an idle connection is kept. Default 300 s, and for HTTP/1.1 4 s, below what common servers allow.
     #[must_use]
     pub fn keepalive_expiry(mut self, expiry: Duration) -> Self {
         self.limits.keepalive_expiry = expiry;
+        self.limits.keepalive_expiry_is_set = true;
+        self
+    }
+
+    /// When an HTTP/2 connection is replaced, give or take a tenth; zero means never. Its successor is opened first.
+    /// Default zero.
+    #[must_use]
+    pub fn max_connection_age(mut self, age: Duration) -> Self {
+        self.limits.max_connection_age = age;
+        self
+    }
+
+    /// Streams that are opened on an origin's first HTTP/2 connection before its SETTINGS have come. Default 10.
+    #[must_use]
+    pub fn initial_streams(mut self, streams: u32) -> Self {
+        self.limits.initial_streams = streams.max(1);
+        self
+    }
+
+    /// Asks an HTTP/2 peer whether it lives when it was silent for `interval` while streams were open, and gives it up
+    /// when it does not answer within `timeout`. An interval of zero means never. Default 20 s and 10 s.
+    #[must_use]
+    pub fn ping(mut self, interval: Duration, timeout: Duration) -> Self {
+        self.limits.ping_interval = interval;
+        self.limits.ping_timeout = timeout;
         self
     }
 
@@ -244,7 +267,6 @@ impl ClientBuilder {
                 limits: self.limits,
                 version: self.version,
                 max_response_size: self.max_response_size,
-                origins: Mutex::default(),
                 random: Mutex::new(self.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed)),
             }),
         }

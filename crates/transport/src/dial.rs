@@ -9,7 +9,7 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
 use crate::conn::Failure;
-use crate::origin::Authority;
+use crate::pool::Authority;
 
 /// How long one address may take to answer (protocol fact: 30 s in the official SDK).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);

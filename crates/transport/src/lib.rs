@@ -20,8 +20,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What this version does not do yet: TLS (an `https` URL is refused), proxies, and more than one HTTP/2 connection
-//! to a server.
+//! What this version does not do yet: TLS (an `https` URL is refused) and proxies.
 
 #![deny(missing_docs)]
 
@@ -33,7 +32,7 @@ mod dial;
 mod error;
 mod io;
 mod options;
-mod origin;
+mod pool;
 
 pub use body::{Body, BoxError, ResponseBody};
 pub use call::History;

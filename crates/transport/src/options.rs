@@ -10,8 +10,17 @@ pub(crate) const DEFAULT_INITIAL_STREAMS: u32 = 10;
 /// Connections to one origin.
 pub(crate) const DEFAULT_MAX_CONNECTIONS: usize = 200;
 
-/// How long an idle HTTP/1.1 connection is kept. Common servers close theirs after 5 s or later.
-pub(crate) const DEFAULT_HTTP1_KEEPALIVE_EXPIRY: Duration = Duration::from_secs(4);
+/// How long an idle connection is kept (protocol fact: 300 s in the official SDK).
+pub(crate) const DEFAULT_KEEPALIVE_EXPIRY: Duration = Duration::from_secs(300);
+
+/// An idle HTTP/1.1 connection is kept for no longer than this unless it is set: common servers close theirs after 5 s.
+const HTTP1_KEEPALIVE_EXPIRY: Duration = Duration::from_secs(4);
+
+/// How long a connection with open streams may be silent before it is asked whether it lives.
+const DEFAULT_PING_INTERVAL: Duration = Duration::from_secs(20);
+
+/// How long the answer may take.
+const DEFAULT_PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Which HTTP version a client speaks. There is no negotiation without TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -23,11 +32,28 @@ pub enum HttpVersion {
     Http2,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// What bounds the connections to an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Limits {
     pub(crate) initial_streams: u32,
     pub(crate) max_connections: usize,
     pub(crate) keepalive_expiry: Duration,
+    pub(crate) keepalive_expiry_is_set: bool,
+    /// Zero: connections do not age.
+    pub(crate) max_connection_age: Duration,
+    /// Zero: never.
+    pub(crate) ping_interval: Duration,
+    pub(crate) ping_timeout: Duration,
+}
+
+impl Limits {
+    pub(crate) fn http1_keepalive_expiry(&self) -> Duration {
+        if self.keepalive_expiry_is_set {
+            self.keepalive_expiry
+        } else {
+            self.keepalive_expiry.min(HTTP1_KEEPALIVE_EXPIRY)
+        }
+    }
 }
 
 impl Default for Limits {
@@ -35,7 +61,11 @@ impl Default for Limits {
         Self {
             initial_streams: DEFAULT_INITIAL_STREAMS,
             max_connections: DEFAULT_MAX_CONNECTIONS,
-            keepalive_expiry: DEFAULT_HTTP1_KEEPALIVE_EXPIRY,
+            keepalive_expiry: DEFAULT_KEEPALIVE_EXPIRY,
+            keepalive_expiry_is_set: false,
+            max_connection_age: Duration::ZERO,
+            ping_interval: DEFAULT_PING_INTERVAL,
+            ping_timeout: DEFAULT_PING_TIMEOUT,
         }
     }
 }

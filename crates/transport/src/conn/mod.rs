@@ -2,10 +2,9 @@
 
 mod h1;
 mod h2;
-mod slots;
 
 pub(crate) use h1::H1Connection;
-pub(crate) use h2::{H2Connection, H2Stream};
+pub(crate) use h2::{H2Connection, H2Stream, Liveness, Owner};
 
 use std::error::Error as StdError;
 
@@ -27,6 +26,12 @@ impl Failure {
         let source = source.into();
         let detail = innermost(&source);
         Self { outcome: Outcome::NotSent(NotSent { phase: Phase::Queue, touched_socket: false, detail }), source }
+    }
+
+    /// No connection could be had, for a reason that all who waited share.
+    pub(crate) fn no_connection(phase: Phase, detail: ShortText) -> Self {
+        let source = detail.to_string().into();
+        Self { outcome: Outcome::NotSent(NotSent { phase, touched_socket: true, detail }), source }
     }
 
     /// A dial failed.

@@ -3,6 +3,8 @@
 /// Length of the client's connection preface (RFC 9113 §3.4).
 pub(super) const PREFACE_LEN: usize = 24;
 
+/// DATA.
+const DATA: u8 = 0x0;
 /// HEADERS.
 pub(super) const HEADERS: u8 = 0x1;
 /// SETTINGS.
@@ -12,6 +14,9 @@ pub(super) const GOAWAY: u8 = 0x7;
 
 /// The flag of SETTINGS that marks an acknowledgement.
 pub(super) const FLAG_ACK: u8 = 0x1;
+
+/// The flag of DATA that ends a stream.
+const FLAG_END_STREAM: u8 = 0x1;
 
 /// How much of a control frame's payload is kept: all SETTINGS that a peer can usefully send, and enough of a
 /// GOAWAY's debug data to name its reason.
@@ -105,6 +110,59 @@ impl FrameReader {
     }
 }
 
+/// Takes empty DATA frames that end nothing out of what a server sends. `h2` counts them, and ends a connection at its
+/// hundredth; some edges pad long downloads with them.
+///
+/// A frame's head that is not complete yet is held back, so that what passes never ends within one.
+#[derive(Debug)]
+pub(super) struct EmptyDataFilter {
+    payload_left: usize,
+    held: [u8; HEAD_LEN],
+    held_len: usize,
+}
+
+impl EmptyDataFilter {
+    pub(super) fn new() -> Self {
+        Self { payload_left: 0, held: [0; HEAD_LEN], held_len: 0 }
+    }
+
+    /// What is held back, to be put before the next bytes. The caller must do so.
+    pub(super) fn take_held(&mut self) -> ([u8; HEAD_LEN], usize) {
+        (self.held, std::mem::take(&mut self.held_len))
+    }
+
+    /// Moves what passes to the front of `bytes`, and returns its length.
+    pub(super) fn filter(&mut self, bytes: &mut [u8]) -> usize {
+        let (mut from, mut to) = (0, 0);
+        while from < bytes.len() {
+            let n = if self.payload_left > 0 {
+                let n = self.payload_left.min(bytes.len() - from);
+                self.payload_left -= n;
+                n
+            } else {
+                let Some(head) = bytes.get(from..from + HEAD_LEN) else {
+                    let rest = &bytes[from..];
+                    self.held[..rest.len()].copy_from_slice(rest);
+                    self.held_len = rest.len();
+                    break;
+                };
+                self.payload_left = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+                if self.payload_left == 0 && head[3] == DATA && head[4] & FLAG_END_STREAM == 0 {
+                    from += HEAD_LEN;
+                    continue;
+                }
+                HEAD_LEN
+            };
+            if from != to {
+                bytes.copy_within(from..from + n, to);
+            }
+            from += n;
+            to += n;
+        }
+        to
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,5 +213,33 @@ mod tests {
         let seen = read(&mut FrameReader::inbound(), &[&bytes]);
         assert_eq!(seen[0].3.len(), KEPT_PAYLOAD);
         assert_eq!(seen[1], (HEADERS, 0, 9, vec![]));
+    }
+
+    #[test]
+    fn empty_data_that_ends_nothing_is_taken_out_however_the_bytes_are_cut() {
+        let empty = frame(DATA, 0, 1, &[]);
+        let kept = [
+            frame(HEADERS, 4, 1, b"head"),
+            frame(DATA, 0, 1, b"data"),
+            frame(DATA, FLAG_END_STREAM, 1, &[]),
+            frame(SETTINGS, 0, 0, &[]),
+        ];
+        let mut bytes = empty.clone();
+        for frame in &kept {
+            bytes.extend(frame);
+            bytes.extend(&empty);
+            bytes.extend(&empty);
+        }
+        for size in 1..=bytes.len() {
+            let mut filter = EmptyDataFilter::new();
+            let mut passed = Vec::new();
+            for piece in bytes.chunks(size) {
+                let (held, len) = filter.take_held();
+                let mut piece = [&held[..len], piece].concat();
+                let n = filter.filter(&mut piece);
+                passed.extend_from_slice(&piece[..n]);
+            }
+            assert_eq!(passed, kept.concat(), "pieces of {size}");
+        }
     }
 }

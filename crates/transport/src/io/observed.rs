@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::CheckStale;
-use super::frames::{self, Frame, FrameReader};
+use super::frames::{self, EmptyDataFilter, Frame, FrameReader};
 
 /// SETTINGS_MAX_CONCURRENT_STREAMS (RFC 9113 §6.5.2).
 const MAX_CONCURRENT_STREAMS: [u8; 2] = [0, 3];
@@ -40,11 +40,13 @@ pub(crate) struct GoAway {
 #[derive(Debug, Default)]
 pub(crate) struct Wire {
     bytes_written: AtomicU64,
+    bytes_read: AtomicU64,
     highest_headers: AtomicU32,
     settings_seen: AtomicBool,
     /// 0 = not told.
     max_concurrent_streams: AtomicU64,
     goaway: Mutex<Option<GoAway>>,
+    going_away: AtomicBool,
     ended: AtomicBool,
     write_failed: AtomicBool,
     check_before_write: AtomicBool,
@@ -54,6 +56,16 @@ impl Wire {
     /// Bytes that the kernel took, since the connection was opened.
     pub(crate) fn bytes_written(&self) -> u64 {
         self.bytes_written.load(Ordering::Acquire)
+    }
+
+    /// Bytes that came from the peer, since the connection was opened.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Ordering::Acquire)
+    }
+
+    /// Whether a GOAWAY was read.
+    pub(crate) fn is_going_away(&self) -> bool {
+        self.going_away.load(Ordering::Acquire)
     }
 
     /// The highest stream id whose HEADERS began to be written; 0 before the first.
@@ -118,6 +130,7 @@ impl Wire {
                         code: u32::from_be_bytes([*e, *f, *g, *h]),
                         debug_data: debug[..debug.len().min(DEBUG_DATA_LEN)].to_vec(),
                     });
+                    self.going_away.store(true, Ordering::Release);
                 }
             }
             _ => {}
@@ -135,6 +148,7 @@ pub(crate) struct Observed<T> {
     protocol: Protocol,
     outbound: FrameReader,
     inbound: FrameReader,
+    filter: EmptyDataFilter,
 }
 
 impl<T> Observed<T> {
@@ -146,6 +160,7 @@ impl<T> Observed<T> {
             protocol,
             outbound: FrameReader::outbound(),
             inbound: FrameReader::inbound(),
+            filter: EmptyDataFilter::new(),
         };
         (observed, wire)
     }
@@ -171,16 +186,34 @@ impl<T> Observed<T> {
 impl<T: AsyncRead + Unpin> AsyncRead for Observed<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        let before = buf.filled().len();
-        let read = ready!(Pin::new(&mut this.io).poll_read(cx, buf));
-        let got = buf.filled().get(before..).unwrap_or_default();
-        if this.protocol == Protocol::Http2 {
-            this.inbound.feed(got, |frame| this.wire.inbound(&frame));
+        loop {
+            let before = buf.filled().len();
+            if this.protocol == Protocol::Http2 {
+                let (held, len) = this.filter.take_held();
+                // h2 always offers kilobytes; a head and a byte is what progress needs.
+                buf.put_slice(&held[..len]);
+            }
+            let start = buf.filled().len();
+            let read = Pin::new(&mut this.io).poll_read(cx, buf);
+            let got = buf.filled().len() - start;
+            this.wire.bytes_read.fetch_add(got as u64, Ordering::AcqRel);
+            let ended = matches!(read, Poll::Ready(Err(_))) || (read.is_ready() && got == 0 && buf.remaining() > 0);
+            if ended {
+                this.wire.ended.store(true, Ordering::Release);
+            }
+            // At the end a head that will never be complete passes as it is: h2 reports it.
+            if this.protocol == Protocol::Http2 && !ended {
+                let fresh = &mut buf.filled_mut()[before..];
+                let passed = this.filter.filter(fresh);
+                this.inbound.feed(&fresh[..passed], |frame| this.wire.inbound(&frame));
+                buf.set_filled(before + passed);
+                if passed == 0 && read.is_ready() {
+                    continue;
+                }
+            }
+            ready!(read)?;
+            return Poll::Ready(Ok(()));
         }
-        if read.is_err() || (got.is_empty() && buf.remaining() > 0) {
-            this.wire.ended.store(true, Ordering::Release);
-        }
-        Poll::Ready(read)
     }
 }
 

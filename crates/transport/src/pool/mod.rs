@@ -1,0 +1,30 @@
+//! Many connections to one origin, used as one.
+//!
+//! An [`Origin`] is a scheme, a host and a port, on one runtime. It is shared by all clients of the process. What it
+//! does, in the order in which a request meets it:
+//!
+//! 1. **Pick** ([`pick`]): the least loaded connection with a free stream, over a snapshot, without a lock.
+//! 2. **Wait** ([`queue`]): first come, first served, and a free stream is handed to who waits longest. A replayed
+//!    request goes to the head.
+//! 3. **Grow** ([`growth`]): connections are dialled, several at once and bounded, when the streams run out.
+//! 4. **Learn** ([`learned`]): how many streams the peer allows at once, and how many its connections live. A
+//!    connection at the end of its life gets no more streams while another can take them, and its successor is dialled
+//!    before it is missed.
+//!
+//! A connection only ever moves forward: connecting, active (or cold: not needed now), draining, closed. Whoever sees
+//! first that it takes no more streams drains it, before anyone picks again.
+
+mod growth;
+mod http1;
+mod http2;
+mod learned;
+mod origin;
+mod permit;
+mod pick;
+mod queue;
+mod registry;
+
+pub(crate) use origin::{Attempted, Authority, Origin, Redacted, SentFlag, Wanted};
+pub(crate) use permit::Permit;
+pub(crate) use pick::Load;
+pub(crate) use registry::origin;

@@ -1,0 +1,218 @@
+//! One server, and the connections to it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use http::Uri;
+use http::uri::Scheme;
+use oncebox_policy::{Budget, Connection, Outcome};
+use tokio::time::Instant;
+
+use super::http1::{HeldHttp1, Http1Pool};
+use super::http2::{Http2Pool, Want};
+use crate::body::{AttemptBody, Held, ResponseBody};
+use crate::conn::{Failure, H2Connection, H2Stream};
+use crate::error::Error;
+use crate::options::{HttpVersion, Limits};
+
+/// Host and port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Authority {
+    host: String,
+    port: u16,
+}
+
+impl Authority {
+    /// Parses what a request's URI names. Everything is refused here that could not be dialled.
+    pub(crate) fn of(uri: &Uri) -> Result<Self, Error> {
+        match uri.scheme() {
+            Some(scheme) if *scheme == Scheme::HTTP => {}
+            Some(scheme) if *scheme == Scheme::HTTPS => {
+                return Err(Error::invalid(format!(
+                    "{}: https is not supported yet by this transport; use an http URL, or a local TLS proxy in front",
+                    Redacted(uri)
+                )));
+            }
+            _ => return Err(Error::invalid(format!("{}: a URL must begin with http:// or https://", Redacted(uri)))),
+        }
+        let host = uri.host().filter(|host| !host.is_empty());
+        let host = host.ok_or_else(|| Error::invalid(format!("{}: the URL names no host", Redacted(uri))))?;
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err(Error::invalid(format!(
+                "{}: a URL must not hold credentials; set a header instead",
+                Redacted(uri)
+            )));
+        }
+        // IPv6 literals stand in brackets in a URI, and without them in a socket address.
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        Ok(Self { host, port: uri.port_u16().unwrap_or(80) })
+    }
+
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+/// A URI without query and credentials, which may be secret.
+pub(crate) struct Redacted<'a>(pub(crate) &'a Uri);
+
+impl fmt::Display for Redacted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(scheme) = self.0.scheme_str() {
+            write!(f, "{scheme}://")?;
+        }
+        let authority = self.0.authority().map_or("", |a| a.as_str());
+        f.write_str(authority.rsplit('@').next().unwrap_or_default())?;
+        f.write_str(self.0.path())
+    }
+}
+
+/// One server, and the connections to it.
+pub(crate) struct Origin {
+    authority: Authority,
+    pub(crate) budget: Budget,
+    pub(crate) created: Instant,
+    http1: Arc<Http1Pool>,
+    http2: Arc<Http2Pool>,
+}
+
+/// An attempt that was answered, or was not.
+pub(crate) struct Attempted {
+    pub(crate) connection: Option<u64>,
+    pub(crate) result: Result<http::Response<ResponseBody>, Failure>,
+    pub(crate) failed_dials: u32,
+    pub(crate) other_connection: bool,
+}
+
+impl Origin {
+    pub(super) fn new(authority: Authority, limits: Limits) -> Arc<Self> {
+        Arc::new(Self {
+            http1: Http1Pool::new(authority.clone(), limits),
+            http2: Http2Pool::new(authority.clone(), limits),
+            authority,
+            budget: Budget::new(),
+            created: Instant::now(),
+        })
+    }
+
+    /// Makes one attempt: at most one request head on the wire. `sent` is set as soon as the head may be.
+    pub(crate) async fn attempt(
+        &self,
+        version: HttpVersion,
+        request: http::Request<AttemptBody>,
+        wanted: Wanted,
+        sent: &SentFlag,
+    ) -> Attempted {
+        match version {
+            HttpVersion::Http1 => {
+                let (connection, result) = self.attempt_http1(request, wanted.connection, sent).await;
+                let failed_dials = failed_dials(&result, self.http1.failed_dials());
+                Attempted { connection, result, failed_dials, other_connection: false }
+            }
+            HttpVersion::Http2 => {
+                let (connection, result) = self.attempt_http2(request, wanted, sent).await;
+                let failed_dials = failed_dials(&result, self.http2.failed_dials());
+                let other_connection = result.is_err() && self.http2.has_other(connection);
+                Attempted { connection, result, failed_dials, other_connection }
+            }
+        }
+    }
+
+    async fn attempt_http1(
+        &self,
+        request: http::Request<AttemptBody>,
+        wanted: Connection,
+        sent: &SentFlag,
+    ) -> (Option<u64>, Result<http::Response<ResponseBody>, Failure>) {
+        let (connection, room) = match self.http1.acquire(wanted).await {
+            Ok(leased) => leased.into_parts(),
+            Err(failure) => return (None, Err(failure)),
+        };
+        let id = connection.id();
+        sent.set();
+        let result = connection.send(request).await.map(|(response, connection)| {
+            let held = Box::new(HeldHttp1 { pool: self.http1.clone(), connection, room });
+            response.map(|body| ResponseBody::http1(body, held))
+        });
+        (Some(id), result)
+    }
+
+    async fn attempt_http2(
+        &self,
+        request: http::Request<AttemptBody>,
+        wanted: Wanted,
+        sent: &SentFlag,
+    ) -> (Option<u64>, Result<http::Response<ResponseBody>, Failure>) {
+        let want = Want {
+            is_replay: wanted.is_replay,
+            avoid: wanted.last_connection.filter(|_| wanted.connection == Connection::PreferOther),
+            fresh: wanted.connection == Connection::Fresh,
+            cautious: wanted.cautious,
+        };
+        let permit = match self.http2.acquire(want).await {
+            Ok(permit) => permit,
+            Err(failure) => return (None, Err(failure)),
+        };
+        let id = permit.connection().id();
+        sent.set();
+        let result = H2Connection::send(permit, request).await.map(|sent| {
+            let held = Box::new(HeldHttp2(sent.guard));
+            sent.response.map(|body| ResponseBody::http2(body, held))
+        });
+        (Some(id), result)
+    }
+}
+
+/// How the loop wants its next attempt made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
+    pub(crate) connection: Connection,
+    /// The connection of the last attempt.
+    pub(crate) last_connection: Option<u64>,
+    /// The request is sent again because it was provably not processed.
+    pub(crate) is_replay: bool,
+    /// `connection_retries` is 0.
+    pub(crate) cautious: bool,
+}
+
+/// Counts for the wait only where it was the dial that failed.
+fn failed_dials<T>(result: &Result<T, Failure>, in_a_row: u32) -> u32 {
+    match result {
+        Err(Failure { outcome: Outcome::NotSent(not_sent), .. }) if not_sent.phase.is_dial() => in_a_row.max(1),
+        _ => 0,
+    }
+}
+
+impl fmt::Debug for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Origin").field("authority", &self.authority).finish_non_exhaustive()
+    }
+}
+
+struct HeldHttp2(H2Stream);
+
+impl Held for HeldHttp2 {
+    fn finish(self: Box<Self>) {
+        drop(self.0);
+    }
+}
+
+/// Whether the head of the running attempt may have been written. It outlives an attempt that is dropped at the
+/// deadline, whose outcome nobody else can tell.
+#[derive(Debug, Default)]
+pub(crate) struct SentFlag(AtomicBool);
+
+impl SentFlag {
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn get(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
