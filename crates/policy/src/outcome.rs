@@ -51,6 +51,13 @@ pub struct NotSent {
     pub detail: ShortText,
 }
 
+impl NotSent {
+    /// Whether a replay costs nothing: no socket was touched. A failed dial touched one, or tried to.
+    pub(crate) fn is_free(&self) -> bool {
+        !self.touched_socket && !self.phase.is_dial()
+    }
+}
+
 /// A step before a request's head is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]

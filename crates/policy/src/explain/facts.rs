@@ -61,15 +61,11 @@ impl View<'_> {
             return self.reason();
         }
         match (&self.attempt.outcome, effect) {
-            (Outcome::NotSent(not_sent), _) => {
-                let touched = not_sent.touched_socket || not_sent.phase.is_dial();
-                match (touched, self.ledger.free_repeats_used()) {
-                    (false, used @ 0..FREE_REPEATS) => {
-                        format!("nothing was sent, and no socket touched: free, {used} of {FREE_REPEATS} used")
-                    }
-                    _ => "nothing was sent".to_string(),
-                }
+            (Outcome::NotSent(_), _) if self.is_free() => {
+                let used = self.ledger.free_repeats_used();
+                format!("nothing was sent, and no socket touched: free, {used} of {FREE_REPEATS} used")
             }
+            (Outcome::NotSent(_), _) => "nothing was sent".to_string(),
             (Outcome::Refused(_), _) => "the peer says that it did not process it".to_string(),
             (Outcome::Responded(Response { edge: Some(Edge::NotDelivered), .. }), Effect::Proposed) => {
                 "the sandbox edge did not deliver it".to_string()
@@ -81,6 +77,13 @@ impl View<'_> {
                 format!("{} does not say that it was not processed", response.status)
             }
             _ => "it was sent, and nobody refused it".to_string(),
+        }
+    }
+
+    fn is_free(&self) -> bool {
+        match &self.attempt.outcome {
+            Outcome::NotSent(not_sent) => not_sent.is_free() && self.ledger.free_repeats_used() < FREE_REPEATS,
+            _ => false,
         }
     }
 
@@ -163,6 +166,9 @@ impl View<'_> {
 
     fn counter(&self) -> String {
         let policy = self.policy;
+        if self.is_free() {
+            return "not counted".to_string();
+        }
         if self.replay {
             let used = self.ledger.connection_retries_used();
             format!("{used} of {} connection_retries used", policy.connection_retries)

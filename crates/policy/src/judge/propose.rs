@@ -98,8 +98,7 @@ impl<T: Trace> Judge<'_, T> {
     }
 
     fn not_sent(&self, not_sent: &NotSent, failed_dials: u32) -> Proposal {
-        let touched = not_sent.touched_socket || not_sent.phase.is_dial();
-        let free = !touched && self.ledger.free_repeats < FREE_REPEATS;
+        let free = not_sent.is_free() && self.ledger.free_repeats < FREE_REPEATS;
         Proposal {
             counter: if free { Counter::Free } else { Counter::ConnectionRetries },
             ..replay(
