@@ -64,7 +64,7 @@ impl Budget {
         self.state
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
                 let state = refilled(state, now);
-                change(level(state)).map(|level| state & !LEVEL_MASK | level)
+                change(level(state)).map(|level| packed(state >> LEVEL_BITS, level))
             })
             .is_ok()
     }
@@ -92,6 +92,10 @@ pub struct Tokens<'a> {
     pub call_started: Duration,
 }
 
+fn packed(millis: u64, level: u64) -> u64 {
+    (millis << LEVEL_BITS) + level
+}
+
 fn level(state: u64) -> u64 {
     state & LEVEL_MASK
 }
@@ -103,7 +107,7 @@ fn refilled(state: u64, now: Duration) -> u64 {
         return state;
     }
     let level = level(state).saturating_add((now - last).saturating_mul(u64::from(REFILL_PER_SECOND))).min(FULL);
-    now << LEVEL_BITS | level
+    packed(now, level)
 }
 
 #[cfg(test)]

@@ -32,20 +32,15 @@ impl<T: Trace> Judge<'_, T> {
         }
         self.trace.passed(Rule::Reconcile);
 
-        let permitted = self.permit().is_some();
-        let (rule, allowed, reason) = match response {
-            Some(response) if response.body == ResponseBody::Complete => {
-                let asked = asked == Some(true);
-                let allowed = self.status(response, asked).and_then(|()| {
-                    let free = !unknown || response.status == 502 && self.policy.trust_bad_gateway;
-                    if free || permitted { Ok(()) } else { Err(ReturnReason::NoPermit) }
-                });
-                (Rule::Status, allowed, if asked { RetryReason::ServerAsks } else { RetryReason::Status })
+        let asked = asked == Some(true);
+        let (rule, allowed, reason) = match response.filter(|response| response.body == ResponseBody::Complete) {
+            Some(response) => {
+                let reason = if asked { RetryReason::ServerAsks } else { RetryReason::Status };
+                (Rule::Status, self.status(response, asked, unknown), reason)
             }
-            _ => {
+            None => {
                 self.trace.passed(Rule::Status);
-                let allowed = if permitted { Ok(()) } else { Err(ReturnReason::NoPermit) };
-                (Rule::UnknownOutcome, allowed, RetryReason::Permitted)
+                (Rule::UnknownOutcome, self.permitted(), RetryReason::Permitted)
             }
         };
         if let Err(reason) = allowed {
@@ -137,19 +132,21 @@ impl<T: Trace> Judge<'_, T> {
         }
     }
 
-    /// Rule 5: whether this status is retried at all. Whether it needs a permit depends on its outcome.
-    fn status(&self, response: &Response, asked: bool) -> Result<(), ReturnReason> {
+    /// Rule 5.
+    fn status(&self, response: &Response, asked: bool, unknown: bool) -> Result<(), ReturnReason> {
         let policy = self.policy;
         match response.status {
-            0..400 => Err(ReturnReason::Success),
-            _ if asked => Ok(()),
-            502 | 503 => Ok(()),
-            429 if response.retry_after.is_some() || policy.retry_rate_limit_without_hint => Ok(()),
-            429 => Err(ReturnReason::NoRetryAfter),
-            408 if policy.retry_request_timeout_status => Ok(()),
-            504 if policy.retry_gateway_timeout => Ok(()),
-            _ => Err(ReturnReason::StatusFinal),
+            0..400 => return Err(ReturnReason::Success),
+            _ if asked => {}
+            502 | 503 => {}
+            429 if response.retry_after.is_some() || policy.retry_rate_limit_without_hint => {}
+            429 => return Err(ReturnReason::NoRetryAfter),
+            408 if policy.retry_request_timeout_status => {}
+            504 if policy.retry_gateway_timeout => {}
+            _ => return Err(ReturnReason::StatusFinal),
         }
+        let trusted = response.status == 502 && policy.trust_bad_gateway;
+        if unknown && !trusted { self.permitted() } else { Ok(()) }
     }
 
     /// Rule 3 reads the header on error statuses only.
@@ -157,8 +154,8 @@ impl<T: Trace> Judge<'_, T> {
         response.should_retry.filter(|_| self.policy.honor_should_retry && response.status >= 400)
     }
 
-    fn permit(&self) -> Option<Permit> {
-        permit(self.policy, self.facts)
+    fn permitted(&self) -> Result<(), ReturnReason> {
+        permit(self.policy, self.facts).map(|_| ()).ok_or(ReturnReason::NoPermit)
     }
 }
 
