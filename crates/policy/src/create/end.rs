@@ -116,7 +116,7 @@ impl Create {
     }
 
     pub(super) fn sweep(&mut self, mut sweep: Sweep, input: Input, turn: Turn<'_>) -> Step {
-        let step = sweep.step(input, &self.clock, turn);
+        let step = sweep.step(input, &self.clock, &mut self.route, turn);
         self.keys.evidence = sweep.evidence.or(self.keys.evidence);
         if !matches!(step.action, Action::Finished { .. }) {
             self.state = State::Sweeping(sweep);

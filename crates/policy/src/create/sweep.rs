@@ -11,7 +11,7 @@ use super::intent::Intent;
 use super::keys::KeyEvidence;
 use super::listing::{Reading, read};
 use super::rule::Rule;
-use super::version::ApiVersion;
+use super::version::Route;
 use super::{Create, Origin, Turn};
 use crate::backoff::backoff;
 use crate::options::CLEANUP_LOOKUPS;
@@ -30,7 +30,6 @@ pub(super) enum Keep {
 pub(super) struct Sweep {
     intent: Intent,
     given: bool,
-    list: ApiVersion,
     keep: Keep,
     /// The sandbox that the call ended with.
     handle: Option<String>,
@@ -47,6 +46,8 @@ pub(super) struct Sweep {
     /// The second look has begun.
     late: bool,
     repeats: u32,
+    /// What was decided to be killed is not all any more.
+    once_more: bool,
     certain: bool,
     killed: Vec<String>,
     left: Vec<String>,
@@ -71,7 +72,6 @@ impl Sweep {
         Self {
             intent: create.intent,
             given: create.origin == Origin::Given,
-            list: create.route.list,
             keep,
             handle,
             sends: create.sends,
@@ -82,6 +82,7 @@ impl Sweep {
             requests: CLEANUP_LOOKUPS,
             late: false,
             repeats: 0,
+            once_more: false,
             certain: true,
             killed: Vec::new(),
             left: Vec::new(),
@@ -93,6 +94,7 @@ impl Sweep {
     pub(super) fn abandon(&mut self) {
         self.keep = Keep::None;
         self.handle = None;
+        self.once_more = matches!(self.stage, Stage::Notified(..) | Stage::Killing);
     }
 
     pub(super) fn asked_at(&self) -> Duration {
@@ -102,19 +104,22 @@ impl Sweep {
         }
     }
 
-    pub(super) fn step(&mut self, input: Input, clock: &ServerClock, turn: Turn<'_>) -> Step {
+    pub(super) fn step(&mut self, input: Input, clock: &ServerClock, route: &mut Route, turn: Turn<'_>) -> Step {
         match (core::mem::replace(&mut self.stage, Stage::Killing), input) {
-            (Stage::Due(at, rule), Input::Continue) => self.look_at(at, rule, turn),
+            (Stage::Due(at, rule), Input::Continue) => self.look_at(at, rule, route, turn),
             (Stage::Notified(ids, rule), Input::Continue) => self.kill(ids, rule, turn),
-            (Stage::Looking(_), Input::Listed(listing)) => self.listed(&listing, clock, turn),
+            (Stage::Looking(_), Input::Listed(listing)) => self.listed(&listing, clock, route, turn),
+            (Stage::Looking(_), Input::ListFailed(failure)) if route.list_failed(failure.status) => {
+                self.look_at(turn.now, Rule::ListFallBack, route, turn)
+            }
             (Stage::Looking(_), Input::ListFailed(failure)) => {
                 self.certain = false;
-                self.look_again(failure.retry_after.unwrap_or_default(), turn)
+                self.look_again(failure.retry_after.unwrap_or_default(), route, turn)
             }
             (Stage::Killing, Input::Killed { left, retry_after }) => {
                 let failed = !left.is_empty();
                 self.left.extend(left);
-                self.next(failed, Rule::Swept, retry_after.unwrap_or_default(), turn)
+                self.next(failed, Rule::Swept, retry_after.unwrap_or_default(), route, turn)
             }
             (_, Input::Continue) if turn.now >= self.bound => {
                 self.certain = false;
@@ -127,7 +132,7 @@ impl Sweep {
         }
     }
 
-    fn look_at(&mut self, at: Duration, rule: Rule, turn: Turn<'_>) -> Step {
+    fn look_at(&mut self, at: Duration, rule: Rule, route: &Route, turn: Turn<'_>) -> Step {
         if at.max(turn.now) >= self.bound || self.requests == 0 {
             self.certain = false;
             return self.finished(Rule::SweepBound);
@@ -139,16 +144,16 @@ impl Sweep {
         self.requests -= 1;
         self.late |= turn.now >= self.second;
         self.stage = Stage::Looking(turn.now);
-        Step { action: Action::LookUp { version: self.list }, rule }
+        Step { action: Action::LookUp { version: route.list }, rule }
     }
 
-    fn listed(&mut self, listing: &Listing, clock: &ServerClock, turn: Turn<'_>) -> Step {
+    fn listed(&mut self, listing: &Listing, clock: &ServerClock, route: &Route, turn: Turn<'_>) -> Step {
         let found = match read(listing, &self.intent) {
             Reading::Found(found) => found,
             Reading::Absent => Vec::new(),
             Reading::CannotTell => {
                 self.certain = false;
-                return self.look_again(Duration::ZERO, turn);
+                return self.look_again(Duration::ZERO, route, turn);
             }
         };
         self.certain = true;
@@ -183,7 +188,7 @@ impl Sweep {
                 None => Rule::NoSaneDate,
                 Some(_) => Rule::OthersStay,
             };
-            return self.next(false, rule, Duration::ZERO, turn);
+            return self.next(false, rule, Duration::ZERO, route, turn);
         }
         let rule = if self.keep == Keep::First { Rule::KillDouble } else { Rule::KillUnwanted };
         match (self.handle.take(), kept) {
@@ -217,21 +222,22 @@ impl Sweep {
     }
 
     /// A look is done. The second one is the last, unless a kill failed; `rule` is then why the sweep ends.
-    fn next(&mut self, failed: bool, rule: Rule, wait: Duration, turn: Turn<'_>) -> Step {
-        if self.late && !failed {
+    fn next(&mut self, failed: bool, rule: Rule, wait: Duration, route: &Route, turn: Turn<'_>) -> Step {
+        let once_more = core::mem::take(&mut self.once_more);
+        if self.late && !failed && !once_more {
             return self.finished(rule);
         }
-        self.look_again(wait, turn)
+        self.look_again(wait, route, turn)
     }
 
-    fn look_again(&mut self, wait: Duration, turn: Turn<'_>) -> Step {
+    fn look_again(&mut self, wait: Duration, route: &Route, turn: Turn<'_>) -> Step {
         if !self.late {
             let at = self.second.max(turn.now.saturating_add(wait));
-            return self.look_at(at, Rule::SweepAfterSettle, turn);
+            return self.look_at(at, Rule::SweepAfterSettle, route, turn);
         }
         let wait = wait.max(backoff(self.repeats, turn.random));
         self.repeats += 1;
-        self.look_at(turn.now.saturating_add(wait), Rule::SweepAgain, turn)
+        self.look_at(turn.now.saturating_add(wait), Rule::SweepAgain, route, turn)
     }
 
     fn finished(&mut self, rule: Rule) -> Step {
