@@ -1,0 +1,151 @@
+//! A connection: what its HTTP version shares with the other, and the faults that any moment can have.
+
+mod act;
+mod run;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::engine::{Engine, Occasion, Request};
+use crate::gate::Gate;
+use crate::h2::H2;
+use crate::log::Log;
+use crate::out::Out;
+use crate::script::{Answer, Fault, Moment, Version, Withhold};
+
+pub(crate) use run::run;
+
+/// What becomes of a request after the faults of a moment.
+pub(crate) enum Flow {
+    /// It goes on.
+    On,
+    /// It is over.
+    Over,
+    /// It is never answered.
+    Hold,
+    /// This is its answer.
+    Answer(Box<Answer>),
+}
+
+pub(crate) struct Conn {
+    pub(crate) number: u64,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) log: Log,
+    pub(crate) gate: Gate,
+    pub(crate) out: Out,
+    pub(crate) h2: H2,
+    /// The socket itself, to set how it closes. Taken away at the end, so that the connection's halves are the last to
+    /// hold it.
+    pub(crate) socket: Mutex<Option<Arc<TcpStream>>>,
+    version: Mutex<Option<Version>>,
+    withheld: [AtomicBool; 3],
+    pub(crate) bytes_in: AtomicU64,
+    pub(crate) bytes_out: AtomicU64,
+    busy: Mutex<Busy>,
+    pub(crate) busy_changed: Notify,
+}
+
+/// How many requests are open, and since when none was.
+struct Busy {
+    open: u64,
+    idle_since: Instant,
+}
+
+impl Conn {
+    pub(crate) fn new(number: u64, engine: Arc<Engine>, log: Log, gate: Gate, socket: Arc<TcpStream>) -> Self {
+        Self {
+            number,
+            h2: H2::new(&engine.script),
+            engine,
+            log,
+            gate,
+            out: Out::default(),
+            socket: Mutex::new(Some(socket)),
+            version: Mutex::new(None),
+            withheld: Default::default(),
+            bytes_in: AtomicU64::new(0),
+            bytes_out: AtomicU64::new(0),
+            busy: Mutex::new(Busy { open: 0, idle_since: Instant::now() }),
+            busy_changed: Notify::new(),
+        }
+    }
+
+    pub(crate) fn version(&self) -> Option<Version> {
+        *self.version.lock()
+    }
+
+    pub(crate) fn set_version(&self, version: Version) {
+        *self.version.lock() = Some(version);
+        self.log.connection(self.number, |record| record.version = Some(version));
+    }
+
+    pub(crate) fn withhold(&self, what: Withhold) {
+        self.withheld[what as usize].store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn withholds(&self, what: Withhold) -> bool {
+        self.withheld[what as usize].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn request_begins(&self) {
+        self.busy.lock().open += 1;
+        self.busy_changed.notify_waiters();
+    }
+
+    pub(crate) fn request_is_over(&self) {
+        let mut busy = self.busy.lock();
+        busy.open -= 1;
+        busy.idle_since = Instant::now();
+        drop(busy);
+        self.busy_changed.notify_waiters();
+    }
+
+    /// Since when no request was open; `None`: one is.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        let busy = self.busy.lock();
+        (busy.open == 0).then_some(busy.idle_since)
+    }
+
+    /// The faults of a moment, in order.
+    pub(crate) async fn happen(self: &Arc<Self>, moment: Moment, request: Option<&Request>) -> Flow {
+        let engine = &self.engine;
+        for index in engine.at(moment) {
+            let occasion = Occasion { connection: self.number, version: self.version(), request };
+            if !engine.holds(*index, &occasion) {
+                continue;
+            }
+            let rule = &engine.script.rules[*index];
+            for fault in &rule.faults {
+                self.log_fault(*index, fault, request);
+                let flow = match fault {
+                    Fault::Wait(ms) => {
+                        tokio::time::sleep(std::time::Duration::from_millis(*ms)).await;
+                        Flow::On
+                    }
+                    fault => self.act(fault, request),
+                };
+                if !matches!(flow, Flow::On) {
+                    return flow;
+                }
+            }
+        }
+        Flow::On
+    }
+
+    pub(crate) fn log_fault(&self, index: usize, fault: &Fault, request: Option<&Request>) {
+        let name = &self.engine.script.rules[index].name;
+        let unnamed;
+        let name = if name.is_empty() {
+            unnamed = format!("rules[{index}]");
+            &unnamed
+        } else {
+            name
+        };
+        self.log.fault(self.number, request.map_or(0, |request| request.stream), name, fault.name());
+    }
+}

@@ -1,0 +1,191 @@
+//! Frames that go out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::exchange::Gone;
+use super::frame::{self, flag, kind, setting};
+use super::state::Stream;
+use crate::answering;
+use crate::conn::{Conn, Flow};
+use crate::engine::Request;
+use crate::head::Field;
+use crate::hpack;
+use crate::log::{Direction, Happening};
+use crate::script::{Answer, ErrorCode, Moment, Settings, Withhold};
+
+impl Conn {
+    pub(super) fn send_settings(&self, settings: &Settings) {
+        let named = [
+            (setting::HEADER_TABLE_SIZE, settings.header_table_size),
+            (setting::ENABLE_PUSH, settings.enable_push),
+            (setting::MAX_CONCURRENT_STREAMS, settings.max_concurrent_streams),
+            (setting::INITIAL_WINDOW_SIZE, settings.initial_window_size),
+            (setting::MAX_FRAME_SIZE, settings.max_frame_size),
+            (setting::MAX_HEADER_LIST_SIZE, settings.max_header_list_size),
+        ];
+        let mut values: Vec<(u16, u32)> = named.iter().filter_map(|(id, value)| Some((*id, (*value)?))).collect();
+        values.extend(settings.other.iter().map(|(id, value)| (*id, *value)));
+        let mut state = self.h2.state.lock();
+        state.caps.push_back(settings.max_concurrent_streams);
+        if let Some(size) = settings.header_table_size {
+            state.decoder.allow(size as usize);
+        }
+        if let Some(size) = settings.max_frame_size {
+            state.frame_size = state.frame_size.max(size as usize);
+        }
+        if let Some(size) = settings.initial_window_size {
+            state.stream_window = i64::from(size);
+        }
+        self.out.put(|out| out.extend(frame::settings(&values)));
+        drop(state);
+        self.log_sent(kind::SETTINGS, 0, settings.max_concurrent_streams.unwrap_or(0));
+    }
+
+    pub(super) fn log_sent(&self, kind: u8, stream: u32, detail: u32) {
+        let what = Happening::Frame { direction: Direction::Sent, kind, flags: 0, length: 0, detail };
+        self.log.happened(self.number, stream, what);
+    }
+
+    /// RST_STREAM, whatever the stream's state.
+    pub(super) fn reset_stream(&self, stream: u32, code: ErrorCode) {
+        self.out.put(|out| out.extend(frame::rst_stream(stream, code)));
+        self.log.reset_sent(self.number, stream, code);
+        self.log_sent(kind::RST_STREAM, stream, code.0);
+    }
+
+    /// Gives the client back what it used of our windows.
+    pub(super) fn give_back(&self, stream: Option<&Stream>, bytes: usize) {
+        if bytes == 0 || self.withholds(Withhold::WindowUpdates) {
+            return;
+        }
+        let bytes = bytes as u32;
+        let mut state = self.h2.state.lock();
+        state.credit += bytes;
+        let connection = (state.credit >= state.credit_at).then(|| std::mem::take(&mut state.credit));
+        let half = u32::try_from(state.stream_window / 2).unwrap_or(0).max(1);
+        drop(state);
+        let of_stream = stream.and_then(|stream| {
+            let mut inner = stream.inner.lock();
+            inner.credit += bytes;
+            let due = inner.credit >= half && !inner.complete;
+            due.then(|| (stream.id, std::mem::take(&mut inner.credit)))
+        });
+        for (id, credit) in connection.map(|credit| (0, credit)).into_iter().chain(of_stream) {
+            self.out.put(|out| out.extend(frame::window_update(id, credit)));
+        }
+    }
+
+    /// Writes an answer, as far as the client and the script let it.
+    pub(super) async fn answer(
+        self: &Arc<Self>,
+        request: &Request,
+        stream: &Arc<Stream>,
+        answer: &Answer,
+    ) -> Result<(), Gone> {
+        for status in &answer.interim {
+            let block = hpack::encode(&[Field::new(":status", status.to_string())]);
+            self.out.put(|out| frame::headers(out, stream.id, &block, false, frame::DEFAULT_FRAME_SIZE));
+        }
+        let mut body = answering::Source::new(answer, &request.head.method);
+        let mut fields = vec![Field::new(":status", answer.status.to_string())];
+        fields.extend(answering::fields(answer, body.length()));
+        let block = hpack::encode(&fields);
+        let trailers: Vec<Field> = answer.trailers.iter().map(|(name, value)| Field::new(name, value)).collect();
+        let bodiless = body.is_at_end() && trailers.is_empty();
+        self.look(stream, answer)?;
+        self.out.put(|out| frame::headers(out, stream.id, &block, bodiless, frame::DEFAULT_FRAME_SIZE));
+        self.log.a_try(self.number, stream.id, |a_try| a_try.status = Some(answer.status));
+        self.body_moment(Moment::AnswerBody(0), request, stream).await?;
+        if bodiless {
+            return Ok(());
+        }
+        let engine = self.engine.clone();
+        let mut marks = engine.answer_body.iter().copied().filter(|mark| *mark > 0).peekable();
+        let (mut written, mut pieces) = (0_u64, 0_u64);
+        while !body.is_at_end() {
+            let next_empty = answer.empty_data_every.map(|every| every - written % every.max(1));
+            let most = [marks.peek().map(|mark| mark - written), next_empty, answer.frame_size.map(|size| size as u64)];
+            let most = most.into_iter().flatten().min().unwrap_or(u64::MAX).max(1);
+            let most = usize::try_from(most).unwrap_or(usize::MAX);
+            let padding = answer.padding.map_or(0, |padding| usize::from(padding) + 1);
+            let room = self.window(stream, answer, most.saturating_add(padding)).await?;
+            let piece = body.take(room.saturating_sub(padding).max(1));
+            let end = body.is_at_end() && trailers.is_empty();
+            self.out.put(|out| put_data(out, stream.id, &piece, end, answer.padding));
+            written += piece.len() as u64;
+            pieces += 1;
+            if answer.empty_data_every.is_some_and(|every| written.is_multiple_of(every.max(1))) && !end {
+                self.out.put(|out| frame::put(out, kind::DATA, 0, stream.id, &[]));
+            }
+            while let Some(mark) = marks.next_if(|mark| *mark <= written) {
+                self.body_moment(Moment::AnswerBody(mark), request, stream).await?;
+            }
+            if engine.answer_piece.contains(&pieces) {
+                self.body_moment(Moment::AnswerPiece(pieces), request, stream).await?;
+            }
+            if answer.pause_ms > 0 && !end {
+                tokio::time::sleep(Duration::from_millis(answer.pause_ms)).await;
+            }
+        }
+        if !trailers.is_empty() {
+            let block = hpack::encode(&trailers);
+            self.out.put(|out| frame::headers(out, stream.id, &block, true, frame::DEFAULT_FRAME_SIZE));
+        }
+        Ok(())
+    }
+
+    async fn body_moment(self: &Arc<Self>, at: Moment, request: &Request, stream: &Stream) -> Result<(), Gone> {
+        match self.happen(at, Some(request)).await {
+            Flow::On if !stream.is_over() => Ok(()),
+            _ => Err(Gone::Over),
+        }
+    }
+
+    /// Whether an answer may go on.
+    fn look(&self, stream: &Stream, answer: &Answer) -> Result<(), Gone> {
+        if stream.is_over() {
+            return Err(Gone::Over);
+        }
+        if stream.inner.lock().cancelled && !answer.even_if_cancelled {
+            return Err(Gone::Cancelled);
+        }
+        Ok(())
+    }
+
+    /// Waits until some DATA may be sent, and takes it from the windows: at most `most` bytes.
+    async fn window(&self, stream: &Arc<Stream>, answer: &Answer, most: usize) -> Result<usize, Gone> {
+        loop {
+            let changed = stream.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if !self.out.room().await {
+                return Err(Gone::Over);
+            }
+            self.look(stream, answer)?;
+            {
+                let mut state = self.h2.state.lock();
+                let mut inner = stream.inner.lock();
+                let frame = state.client_frame_size.min(most) as i64;
+                let free = answer.ignore_windows || inner.cancelled;
+                let room = if free { frame } else { frame.min(state.send_window).min(inner.send_window) };
+                if room > 0 {
+                    state.send_window -= room;
+                    inner.send_window -= room;
+                    return Ok(room as usize);
+                }
+            }
+            changed.await;
+        }
+    }
+}
+
+fn put_data(out: &mut Vec<u8>, stream: u32, data: &[u8], end: bool, padding: Option<u8>) {
+    let end = if end { flag::END_STREAM } else { 0 };
+    let Some(padding) = padding else { return frame::put(out, kind::DATA, end, stream, data) };
+    let length = data.len() + 1 + usize::from(padding);
+    frame::put_head(out, length, kind::DATA, end | flag::PADDED, stream);
+    out.push(padding);
+    out.extend_from_slice(data);
+    out.resize(out.len() + usize::from(padding), 0);
+}

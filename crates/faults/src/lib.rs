@@ -1,0 +1,28 @@
+#![doc = include_str!("../README.md")]
+#![deny(missing_docs)]
+
+mod answering;
+mod conn;
+mod date;
+mod digest;
+mod engine;
+mod gate;
+mod h2;
+mod head;
+mod hpack;
+mod inbound;
+mod log;
+mod out;
+mod script;
+mod server;
+mod socket;
+
+pub use digest::digest;
+pub(crate) use digest::more as digest_more;
+pub use log::{ConnectionRecord, Direction, Event, Happening, Log, Report, Totals, TryRecord};
+pub use script::{
+    Answer, Body, Bytes, ErrorCode, Fault, FrameStream, Framing, Goaway, LastId, Link, Moment, Number, Probability,
+    Protocol, ProtocolError, RawFrame, RetryAfter, Rule, Script, ScriptError, Settings, Text, Then, Version, When,
+    Withhold,
+};
+pub use server::{Builder, Server, StartError};
