@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use oncebox_policy::create::{ApiVersion, Call, Create, Input, Intent, KeyEvidence, Rule, ServerMemory};
-use oncebox_policy::{BUDGET_CAPACITY, Budget, IdempotencyKeys, Options, Policy, Tokens};
+use oncebox_policy::{BUDGET_CAPACITY, Budget, IdempotencyKeys, Options, Policy, Purpose, Tokens, Verdict};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -102,6 +102,8 @@ struct After {
     server: Option<AfterServer>,
     used: Option<Used>,
     sends: Option<u32>,
+    history: Option<Vec<(Purpose, String)>>,
+    budget: Option<u32>,
 }
 
 #[derive(Deserialize, Debug, PartialEq)]
@@ -220,7 +222,7 @@ fn run(vector: &Vector) -> Result<(), String> {
             return Err(format!("at {}: expected {}\n    got {got}", step.at, step.expect));
         }
     }
-    let After { server, used, sends } = &vector.after;
+    let After { server, used, sends, history, budget: tokens } = &vector.after;
     let ServerMemory { keys, version } = create.server();
     let got = AfterServer { keys, version };
     if server.as_ref().is_some_and(|server| *server != got) {
@@ -234,6 +236,26 @@ fn run(vector: &Vector) -> Result<(), String> {
     };
     if used.as_ref().is_some_and(|used| *used != got) {
         return Err(format!("used {got:?}"));
+    }
+    let got: Vec<_> = ledger
+        .attempts()
+        .iter()
+        .map(|record| {
+            let verdict = match record.verdict {
+                Verdict::Retry(_) => "retry",
+                Verdict::Return(_) => "return",
+                Verdict::Reconcile => "reconcile",
+            };
+            (record.purpose, verdict.to_owned())
+        })
+        .collect();
+    if history.as_ref().is_some_and(|history| *history != got) {
+        return Err(format!("the history is {got:?}"));
+    }
+    let ended = vector.steps.last().map_or(0.0, |step| step.at);
+    let got = budget.as_ref().map(|budget| budget.available(Duration::from_secs_f64(ended)));
+    if tokens.is_some() && *tokens != got {
+        return Err(format!("the budget has {got:?} tokens"));
     }
     if sends.is_some_and(|sends| sends != create.sends()) {
         return Err(format!("{} sends may have made a sandbox", create.sends()));

@@ -14,7 +14,7 @@ use crate::judge::{judge, judge_adopted, judge_look_up, judge_reconciled};
 use crate::ledger::{Attempt, Purpose, Record};
 use crate::outcome::Outcome;
 use crate::policy::RepeatUnknown;
-use crate::verdict::{Connection, Retry, RetryReason, ReturnReason, Verdict};
+use crate::verdict::{Connection, Retry, RetryReason, Return, ReturnReason, Verdict};
 
 /// Look-ups kept back from polls and early looks: one that settles the question, one that fetches what it finds.
 pub(super) const RESERVE: u32 = 2;
@@ -89,12 +89,13 @@ impl Create {
                 self.poll(answer, turn)
             }
             Said::Mismatch => {
-                let end = Absent::End(NotDoneReason::IntentMismatch);
                 self.record_unresolved(send, &attempt, turn);
                 if self.is_unresolved() {
-                    self.lose(end, turn);
+                    self.lose(Absent::End(NotDoneReason::IntentMismatch), turn);
                     return self.look_later(Rule::LookBeforeEnd, Duration::ZERO, turn);
                 }
+                let retry_after = answer.outcome.retry_after();
+                self.amend_last_record(Verdict::Return(Return { reason: ReturnReason::StatusFinal, retry_after }));
                 self.not_done(NotDoneReason::IntentMismatch, Rule::IntentMismatch, turn)
             }
             Said::Unknown(doubt) => {
@@ -327,6 +328,17 @@ impl Create {
             judge_look_up(&self.facts, &mut self.ledger, Purpose::Poll, attempt, turn.now);
         } else {
             self.ledger.records.push(Record::new(Purpose::Call, attempt, turn.now, Verdict::Reconcile));
+        }
+    }
+
+    /// Writes what runs into the history when the call ends without its result.
+    pub(super) fn record_running(&mut self, state: &State, outcome: Outcome, turn: Turn<'_>) {
+        match state {
+            State::Sending { began, send } => {
+                self.record_send(*send, &Attempt { started: *began, ..Attempt::new(outcome) }, turn);
+            }
+            State::Probing { attempt, .. } => self.record_unresolved(FIRST, attempt, turn),
+            _ => {}
         }
     }
 

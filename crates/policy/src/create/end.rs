@@ -10,6 +10,7 @@ use super::rule::Rule;
 use super::state::{End, Question, State};
 use super::sweep::{Keep, Sweep};
 use super::{Create, Origin, Turn};
+use crate::outcome::Outcome;
 use crate::verdict::ReturnReason;
 
 impl Create {
@@ -41,6 +42,7 @@ impl Create {
 
     /// The deadline has come, and the last action brought no result.
     pub(super) fn time_out(&mut self, state: &State, turn: Turn<'_>) -> Step {
+        self.record_running(state, Outcome::TimedOut { sent: true }, turn);
         match state {
             State::Sending { .. } => {
                 // Nobody said that its head was not written.
@@ -84,6 +86,7 @@ impl Create {
             }
             State::Finished => self.finished(Rule::NothingToSweep),
             state => {
+                self.record_running(&state, Outcome::Cancelled { sent }, turn);
                 if sent && matches!(state, State::Sending { .. }) {
                     self.sends += 1;
                     self.question = Some(Question::new(turn.now));
