@@ -35,11 +35,16 @@ impl Source {
         }
     }
 
-    pub(crate) fn is_at_end(&self) -> bool {
+    /// How many bytes are left to take.
+    pub(crate) fn left(&self) -> u64 {
         match self {
-            Self::Bytes(bytes) => bytes.is_empty(),
-            Self::Filling { left, .. } => *left == 0,
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Filling { left, .. } => *left,
         }
+    }
+
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.left() == 0
     }
 
     /// At most so many bytes of what is left.

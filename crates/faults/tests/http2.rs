@@ -141,7 +141,7 @@ async fn goaway_comes_in_two_phases() {
     raw.get(5, "c").await;
     raw.expect_ok(1).await;
     assert_eq!(raw.rest().await, (vec![], End::Fin));
-    assert_eq!(server.log().streams_after_goaway(), [(1, 3), (1, 5)]);
+    assert!(server.log().wait_until(LONG, |log| log.streams_after_goaway() == [(1, 3), (1, 5)]).await);
     assert_eq!((server.log().processed("b"), server.log().processed("c")), (1, 0));
 }
 

@@ -106,7 +106,7 @@ impl Conn {
         while !body.is_at_end() {
             let next_empty = answer.empty_data_every.map(|every| every - written % every.max(1));
             let most = [marks.peek().map(|mark| mark - written), next_empty, answer.frame_size.map(|size| size as u64)];
-            let most = most.into_iter().flatten().min().unwrap_or(u64::MAX).max(1);
+            let most = most.into_iter().flatten().fold(body.left(), u64::min).max(1);
             let most = usize::try_from(most).unwrap_or(usize::MAX);
             let padding = answer.padding.map_or(0, |padding| usize::from(padding) + 1);
             let room = self.window(stream, answer, most.saturating_add(padding)).await?;
