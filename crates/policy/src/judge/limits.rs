@@ -42,13 +42,9 @@ impl<T: Trace> Judge<'_, T> {
 
     fn with_jitter(&self, hint: Duration) -> Duration {
         let fraction = unit(self.policy.retry_after_jitter) * unit(self.random);
-        if fraction > 0.0 {
-            // Seconds as a floating number: a hint near the end of its range must not overflow.
-            let more = Duration::try_from_secs_f64(hint.as_secs_f64() * fraction).unwrap_or(Duration::MAX);
-            hint.saturating_add(more)
-        } else {
-            hint
-        }
+        // A hint near the end of its range must not overflow.
+        let more = Duration::try_from_secs_f64(hint.as_secs_f64() * fraction).unwrap_or(Duration::MAX);
+        hint.saturating_add(more)
     }
 
     /// Rule 10.
