@@ -70,7 +70,7 @@ pub enum Action {
     Finished {
         /// Sandboxes of this intent that were seen and should not live, but may.
         left: Vec<String>,
-        /// Whether the last look could tell; `false`: there may be more.
+        /// Whether the sweep came to its end; `false`: its bound cut it off, and there may be more.
         certain: bool,
     },
 }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::action::{Action, How, NotDoneReason, Send, Step, UnknownReason};
+use super::action::{Action, How, NotDoneReason, Send, Step};
 use super::input::Answer;
 use super::rule::Rule;
 use super::said::{Doubt, Said, asks_for_same_key};
@@ -10,8 +10,8 @@ use super::state::{Absent, Question, Sending, State};
 use super::version::Missing;
 use super::{Create, Origin, Turn};
 use crate::backoff::backoff;
-use crate::judge::{judge, judge_adopted, judge_look_up, judge_reconciled};
-use crate::ledger::{Attempt, Purpose, Record};
+use crate::judge::judge_look_up;
+use crate::ledger::{Attempt, Purpose};
 use crate::outcome::Outcome;
 use crate::policy::RepeatUnknown;
 use crate::verdict::{Connection, Retry, RetryReason, Return, ReturnReason, Verdict};
@@ -95,7 +95,7 @@ impl Create {
                     return self.look_later(Rule::LookBeforeEnd, Duration::ZERO, turn);
                 }
                 let retry_after = answer.outcome.retry_after();
-                self.amend_last_record(Verdict::Return(Return { reason: ReturnReason::StatusFinal, retry_after }));
+                self.amend_last_call(Verdict::Return(Return { reason: ReturnReason::StatusFinal, retry_after }));
                 self.not_done(NotDoneReason::IntentMismatch, Rule::IntentMismatch, turn)
             }
             Said::Unknown(doubt) => {
@@ -165,7 +165,7 @@ impl Create {
             }
             // An earlier send may still have an effect: the call ends when that is known.
             Verdict::Return(end) if self.is_unresolved() => {
-                self.amend_last_record(Verdict::Reconcile);
+                self.amend_last_call(Verdict::Reconcile);
                 self.lose_again(Absent::End(NotDoneReason::Returned(end.reason)));
                 self.look_later(Rule::LookBeforeEnd, Duration::ZERO, turn)
             }
@@ -178,7 +178,7 @@ impl Create {
     fn key_for(&mut self, answer: &Answer, reason: RetryReason) -> Rule {
         let status = answer.outcome.status();
         match reason {
-            _ if status.is_none() || reason.is_replay() => Rule::Replay,
+            _ if reason.is_replay() => Rule::Replay,
             _ if status != Some(503) || self.is_unresolved() => Rule::RetryStatus,
             _ if asks_for_same_key(answer.error.as_ref()) => Rule::SameKeyAsked,
             _ if answer.error.is_none() => Rule::RetryStatus,
@@ -206,10 +206,8 @@ impl Create {
         if absent == Absent::SameKey && self.may_repeat() {
             match self.judge_reconciled(turn) {
                 Ok((at, send)) => return self.send_at(at, send, Rule::SameKeyWhileHonoured, turn),
-                Err(reason) => {
-                    self.lose_again(Absent::returned(reason));
-                    return self.look_later(Rule::LookBeforeEnd, Duration::ZERO, turn);
-                }
+                // Not now. It is judged again once it is known that nothing was made.
+                Err(_) => self.amend_last_call(Verdict::Reconcile),
             }
         }
         self.look_later(rule, Duration::ZERO, turn)
@@ -277,93 +275,49 @@ impl Create {
             self.keys.learn_from_sandbox(id);
         }
     }
-
-    pub(super) fn look_ups_left(&self) -> u32 {
-        self.call.options.policy.lookups.saturating_sub(self.ledger.look_ups_used())
-    }
-
-    /// Spends one of `lookups`.
-    pub(super) fn spend(&mut self, now: Duration) -> Result<(), UnknownReason> {
-        self.ledger.start_look_up(&self.call.options.policy, &self.facts, now).map_err(|reason| match reason {
-            ReturnReason::LookUpsUsed => UnknownReason::LookUpsUsed,
-            _ => UnknownReason::Deadline,
-        })
-    }
-
-    fn judge(&mut self, attempt: &Attempt, turn: Turn<'_>) -> Verdict {
-        let policy = &self.call.options.policy;
-        judge(policy, &self.facts, &mut self.ledger, turn.tokens, attempt, turn.now, turn.random)
-    }
-
-    /// Whether the call may be sent again, from when on and how.
-    pub(super) fn judge_reconciled(&mut self, turn: Turn<'_>) -> Result<(Duration, Sending), ReturnReason> {
-        let policy = &self.call.options.policy;
-        match judge_reconciled(policy, &self.facts, &mut self.ledger, turn.tokens, turn.now, turn.random) {
-            Verdict::Retry(retry) => {
-                let not_before = self.question.as_ref().map_or(Duration::ZERO, |question| question.not_before);
-                let at = turn.now.saturating_add(retry.after).max(not_before);
-                if self.is_late(at) { Err(ReturnReason::DeadlineTooClose) } else { Ok((at, plain(retry))) }
-            }
-            Verdict::Return(end) => Err(end.reason),
-            Verdict::Reconcile => Err(ReturnReason::NoPermit),
-        }
-    }
-
-    pub(super) fn refund(&mut self, turn: Turn<'_>) {
-        judge_adopted(&self.call.options.policy, &mut self.ledger, turn.tokens, turn.now);
-    }
-
-    /// Writes a send into the history that the policy decides about as it stands: an answer, or the call's end.
-    fn record_send(&mut self, send: Sending, attempt: &Attempt, turn: Turn<'_>) {
-        if send.poll {
-            judge_look_up(&self.facts, &mut self.ledger, Purpose::Poll, attempt, turn.now);
-        } else {
-            self.judge(attempt, turn);
-        }
-    }
-
-    /// Writes a send into the history that proves nothing.
-    fn record_unresolved(&mut self, send: Sending, attempt: &Attempt, turn: Turn<'_>) {
-        if send.poll {
-            judge_look_up(&self.facts, &mut self.ledger, Purpose::Poll, attempt, turn.now);
-        } else {
-            self.ledger.records.push(Record::new(Purpose::Call, attempt, turn.now, Verdict::Reconcile));
-        }
-    }
-
-    /// Writes what runs into the history when the call ends without its result.
-    pub(super) fn record_running(&mut self, state: &State, outcome: Outcome, turn: Turn<'_>) {
-        match state {
-            State::Sending { began, send } => {
-                self.record_send(*send, &Attempt { started: *began, ..Attempt::new(outcome) }, turn);
-            }
-            State::Probing { attempt, .. } => self.record_unresolved(FIRST, attempt, turn),
-            _ => {}
-        }
-    }
-
-    fn amend_last_record(&mut self, verdict: Verdict) {
-        if let Some(record) = self.ledger.records.last_mut() {
-            record.verdict = verdict;
-        }
-    }
-
-    /// Puts the newest record where its attempt belongs.
-    fn move_last_record(&mut self, index: usize) {
-        if let Some(record) = self.ledger.records.pop() {
-            self.ledger.records.insert(index.min(self.ledger.records.len()), record);
-        }
-    }
 }
 
 pub(super) const FIRST: Sending = Sending { connection: Connection::Any, poll: false };
 
-fn plain(retry: Retry) -> Sending {
+pub(super) fn plain(retry: Retry) -> Sending {
     Sending { connection: retry.connection, poll: false }
 }
 
 impl Absent {
     pub(super) fn returned(reason: ReturnReason) -> Self {
         Self::End(NotDoneReason::Returned(reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::create::{Call, Input, Intent};
+    use crate::outcome::Response;
+
+    #[test]
+    fn the_history_keeps_the_order_of_what_was_sent() {
+        for (probe, purposes) in [
+            (404, [Purpose::LookUp, Purpose::LookUp, Purpose::Call]),
+            (200, [Purpose::Call, Purpose::LookUp, Purpose::Call]),
+        ] {
+            let at = Duration::from_secs;
+            let status = |status| Outcome::Responded(Response::new(status));
+            let missing = Outcome::Responded(Response { should_retry: Some(true), ..Response::new(404) });
+            let mut create = Create::new(Intent::from_random([1; 16]), Call::default());
+            create.step(Input::Continue, None, at(0), 0.0);
+            create.step(Input::Answered(Answer::new(missing)), None, at(1), 0.0);
+            create.record(Purpose::LookUp, &Attempt { started: at(1), ..Attempt::new(status(probe)) }, at(2));
+            create.step(Input::Probed { status: Some(probe), date: None }, None, at(2), 0.0);
+            create.step(Input::Continue, None, at(3), 0.0);
+            create.step(Input::Answered(Answer::new(status(400))), None, at(4), 0.0);
+            let records = create.ledger().attempts();
+            assert_eq!(
+                records.iter().map(|record| record.purpose).collect::<alloc::vec::Vec<_>>(),
+                purposes,
+                "{probe}"
+            );
+            assert!(records.is_sorted_by_key(|record| record.started), "{probe}");
+        }
     }
 }

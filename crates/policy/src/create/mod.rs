@@ -8,7 +8,7 @@
 //! ```
 //! use std::time::Duration;
 //! use oncebox_policy::create::*;
-//! use oncebox_policy::{Cause, Outcome, Response, Unknown};
+//! use oncebox_policy::{Cause, Outcome};
 //!
 //! let intent = Intent::from_random([7; 16]);
 //! let call = Call { began: Duration::from_secs(1_800_000_000), ..Call::default() };
@@ -28,7 +28,7 @@
 //! // A sandbox is there whose own metadata holds this intent: it is ours.
 //! let ours = ListedSandbox {
 //!     id: "i1".into(),
-//!     started_at: call_time(),
+//!     started_at: Duration::from_secs(1_800_000_000),
 //!     intent: IntentTag::Value(intent.to_string()),
 //!     paused: false,
 //! };
@@ -37,7 +37,6 @@
 //! assert_eq!(step.action, Action::Adopt { id: "i1".into(), paused: false });
 //! let step = create.step(Input::Adopted, None, at(1150), 0.0);
 //! assert_eq!(step.action, Action::Done(Done { id: "i1".into(), how: How::Adopted }));
-//! # fn call_time() -> Duration { Duration::from_secs(1_800_000_000) }
 //! ```
 //!
 //! # Who counts what
@@ -52,6 +51,7 @@
 mod action;
 mod answer;
 mod call;
+mod charge;
 mod clock;
 mod end;
 mod input;

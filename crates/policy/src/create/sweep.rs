@@ -48,7 +48,6 @@ pub(super) struct Sweep {
     repeats: u32,
     /// What was decided to be killed is not all any more.
     once_more: bool,
-    certain: bool,
     killed: Vec<String>,
     left: Vec<String>,
     stage: Stage,
@@ -83,7 +82,6 @@ impl Sweep {
             late: false,
             repeats: 0,
             once_more: false,
-            certain: true,
             killed: Vec::new(),
             left: Vec::new(),
             stage: Stage::Due(ended, Rule::SweepAtOnce),
@@ -93,7 +91,6 @@ impl Sweep {
     /// Nobody wants the handle's sandbox any more, and none in its place.
     pub(super) fn abandon(&mut self) {
         self.keep = Keep::None;
-        self.handle = None;
         self.once_more = matches!(self.stage, Stage::Notified(..) | Stage::Killing);
     }
 
@@ -113,7 +110,6 @@ impl Sweep {
                 self.look_at(turn.now, Rule::ListFallBack, route, turn)
             }
             (Stage::Looking(_), Input::ListFailed(failure)) => {
-                self.certain = false;
                 self.look_again(failure.retry_after.unwrap_or_default(), route, turn)
             }
             (Stage::Killing, Input::Killed { left, retry_after }) => {
@@ -121,10 +117,7 @@ impl Sweep {
                 self.left.extend(left);
                 self.next(failed, Rule::Swept, retry_after.unwrap_or_default(), route, turn)
             }
-            (_, Input::Continue) if turn.now >= self.bound => {
-                self.certain = false;
-                self.finished(Rule::SweepBound)
-            }
+            (_, Input::Continue) if turn.now >= self.bound => self.finished(Rule::SweepBound),
             (stage, _) => {
                 self.stage = stage;
                 Step { action: Action::Wait { until: self.bound }, rule: Rule::Awaited }
@@ -134,7 +127,6 @@ impl Sweep {
 
     fn look_at(&mut self, at: Duration, rule: Rule, route: &Route, turn: Turn<'_>) -> Step {
         if at.max(turn.now) >= self.bound || self.requests == 0 {
-            self.certain = false;
             return self.finished(Rule::SweepBound);
         }
         if at > turn.now {
@@ -152,11 +144,9 @@ impl Sweep {
             Reading::Found(found) => found,
             Reading::Absent => Vec::new(),
             Reading::CannotTell => {
-                self.certain = false;
                 return self.look_again(Duration::ZERO, route, turn);
             }
         };
-        self.certain = true;
         let began = clock.began(self.given);
         let is_ours = |sandbox: &ListedSandbox| began.is_some_and(|began| sandbox.started_at >= began);
         if self.one_key && found.iter().filter(|sandbox| is_ours(sandbox)).count() > 1 {
@@ -242,6 +232,6 @@ impl Sweep {
 
     fn finished(&mut self, rule: Rule) -> Step {
         let left = core::mem::take(&mut self.left);
-        Step { action: Action::Finished { left, certain: self.certain }, rule }
+        Step { action: Action::Finished { left, certain: rule != Rule::SweepBound }, rule }
     }
 }
