@@ -58,7 +58,7 @@ impl<T: Trace> Judge<'_, T> {
 
     /// Rule 11.
     pub(super) fn pay(&mut self, cost: u32) -> bool {
-        let Some(tokens) = self.tokens.filter(|_| self.policy.retry_budget && cost > 0) else {
+        let Some(tokens) = self.tokens.filter(|_| self.policy.retry_budget) else {
             return true;
         };
         let paid = tokens.budget.take(cost, tokens.call_started.saturating_add(self.now));
