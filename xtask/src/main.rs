@@ -1,6 +1,7 @@
 //! Tasks of this repository: `cargo xtask <task>`.
 
 mod bench_operations;
+mod bench_policy;
 mod codegen;
 mod command;
 mod lint;
@@ -16,6 +17,7 @@ const USAGE: &str = "usage: cargo xtask <task>
   lint                formatting, clippy and documentation with warnings denied, generated files current
   codegen [--check]   write all generated files; with --check, fail if any is stale
   setup --system      install what the tests need from Debian's packages
+  bench policy        time and allocations of a decision
   bench operations    time finding an operation in the whole table";
 
 fn main() -> ExitCode {
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
         ["setup", "--system"] => setup::system(),
         ["codegen"] => codegen::run(&root(), false),
         ["codegen", "--check"] => codegen::run(&root(), true),
+        ["bench", "policy"] => bench_policy::run(&root()),
         ["bench", "operations"] => bench_operations::run(&root()),
         _ => Err(USAGE.to_owned()),
     };

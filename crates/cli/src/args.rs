@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::explain::ExplainArgs;
+
 /// The longest timeout that can be given: a year.
 const MAX_SECONDS: f64 = 365.0 * 24.0 * 60.0 * 60.0;
 
@@ -36,6 +38,8 @@ pub(crate) enum Task {
     Run(RunArgs),
     /// Serve local sandboxes to any E2B-compatible client on this machine
     Serve(ServeArgs),
+    /// Tell what would happen after an attempt, and by which rule
+    Explain(ExplainArgs),
 }
 
 #[derive(Debug, Args)]

@@ -18,6 +18,9 @@ const MAX_CONCURRENT_STREAMS: [u8; 2] = [0, 3];
 /// How much of a GOAWAY's debug data is kept.
 const DEBUG_DATA_LEN: usize = 64;
 
+/// Reads with less room than this go through a buffer of our own.
+const SMALL_READ: usize = 64;
+
 /// Which protocol's bytes pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
@@ -149,6 +152,8 @@ pub(crate) struct Observed<T> {
     outbound: FrameReader,
     inbound: FrameReader,
     filter: EmptyDataFilter,
+    /// What passed the filter and found no room.
+    passed: Vec<u8>,
 }
 
 impl<T> Observed<T> {
@@ -161,6 +166,7 @@ impl<T> Observed<T> {
             outbound: FrameReader::outbound(),
             inbound: FrameReader::inbound(),
             filter: EmptyDataFilter::new(),
+            passed: Vec::new(),
         };
         (observed, wire)
     }
@@ -186,33 +192,73 @@ impl<T> Observed<T> {
 impl<T: AsyncRead + Unpin> AsyncRead for Observed<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        if this.protocol == Protocol::Http1 {
+            return this.poll_http1(cx, buf);
+        }
         loop {
-            let before = buf.filled().len();
-            if this.protocol == Protocol::Http2 {
-                let (held, len) = this.filter.take_held();
-                // h2 always offers kilobytes; a head and a byte is what progress needs.
-                buf.put_slice(&held[..len]);
+            if !this.passed.is_empty() {
+                let n = this.passed.len().min(buf.remaining());
+                buf.put_slice(&this.passed[..n]);
+                this.passed.drain(..n);
+                return Poll::Ready(Ok(()));
             }
-            let start = buf.filled().len();
-            let read = Pin::new(&mut this.io).poll_read(cx, buf);
-            let got = buf.filled().len() - start;
-            this.wire.bytes_read.fetch_add(got as u64, Ordering::AcqRel);
-            let ended = matches!(read, Poll::Ready(Err(_))) || (read.is_ready() && got == 0 && buf.remaining() > 0);
-            if ended {
-                this.wire.ended.store(true, Ordering::Release);
-            }
-            // At the end a head that will never be complete passes as it is: h2 reports it.
-            if this.protocol == Protocol::Http2 && !ended {
-                let fresh = &mut buf.filled_mut()[before..];
-                let passed = this.filter.filter(fresh);
-                this.inbound.feed(&fresh[..passed], |frame| this.wire.inbound(&frame));
-                buf.set_filled(before + passed);
-                if passed == 0 && read.is_ready() {
-                    continue;
+            if buf.remaining() >= SMALL_READ {
+                if ready!(this.poll_http2(cx, buf))? {
+                    return Poll::Ready(Ok(()));
+                }
+            } else {
+                // With a frame's head held back there may be no room for one more byte.
+                let mut small = [0; SMALL_READ];
+                let mut small = ReadBuf::new(&mut small);
+                if ready!(this.poll_http2(cx, &mut small))? {
+                    if small.filled().is_empty() {
+                        return Poll::Ready(Ok(()));
+                    }
+                    this.passed.extend_from_slice(small.filled());
                 }
             }
-            ready!(read)?;
-            return Poll::Ready(Ok(()));
+        }
+    }
+}
+
+impl<T: AsyncRead + Unpin> Observed<T> {
+    fn poll_http1(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = ready!(Pin::new(&mut self.io).poll_read(cx, buf));
+        let got = buf.filled().len() - before;
+        self.wire.bytes_read.fetch_add(got as u64, Ordering::AcqRel);
+        if read.is_err() || (got == 0 && buf.remaining() > 0) {
+            self.wire.ended.store(true, Ordering::Release);
+        }
+        Poll::Ready(read)
+    }
+
+    /// Reads, takes empty DATA frames out, and reports the others. `false`: nothing passed, read again. `true` with
+    /// nothing added is the end.
+    fn poll_http2(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<bool>> {
+        let before = buf.filled().len();
+        let (held, len) = self.filter.take_held();
+        buf.put_slice(&held[..len]);
+        let start = buf.filled().len();
+        let read = Pin::new(&mut self.io).poll_read(cx, buf);
+        let got = buf.filled().len() - start;
+        if matches!(&read, Poll::Ready(Ok(()))) && got == 0 {
+            // The end. A head that will never be complete passes as it is: h2 reports it.
+            self.wire.ended.store(true, Ordering::Release);
+            return Poll::Ready(Ok(true));
+        }
+        self.wire.bytes_read.fetch_add(got as u64, Ordering::AcqRel);
+        let fresh = &mut buf.filled_mut()[before..];
+        let passed = self.filter.filter(fresh);
+        self.inbound.feed(&fresh[..passed], |frame| self.wire.inbound(&frame));
+        buf.set_filled(before + passed);
+        match read {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(())) => Poll::Ready(Ok(passed > 0)),
+            Poll::Ready(Err(error)) => {
+                self.wire.ended.store(true, Ordering::Release);
+                Poll::Ready(Err(error))
+            }
         }
     }
 }
@@ -327,6 +373,32 @@ mod tests {
         observed.read_to_end(&mut Vec::new()).await.unwrap();
         assert_eq!(wire.goaway().map(|g| g.last_stream_id), Some(0));
         assert_eq!(wire.bytes_written(), 0);
+    }
+
+    #[tokio::test]
+    async fn however_little_room_a_reader_offers_all_bytes_come_and_it_never_spins() {
+        let mut sent = Vec::new();
+        for stream in 0..200_u8 {
+            // An empty DATA frame, and one with a byte.
+            sent.extend([0, 0, 0, 0, 0, 0, 0, 0, stream]);
+            sent.extend([0, 0, 1, 0, 0, 0, 0, 0, stream, stream]);
+        }
+        let want: Vec<u8> = (0..200_u8).flat_map(|stream| [0, 0, 1, 0, 0, 0, 0, 0, stream, stream]).collect();
+        for room in [1, 8, 9, 10, 63, 64, 65, 4096] {
+            let (ours, mut theirs) = tokio::io::duplex(17);
+            let (mut observed, _) = Observed::new(ours, Protocol::Http2);
+            let sent = sent.clone();
+            let writer = tokio::spawn(async move { theirs.write_all(&sent).await });
+            let (mut got, mut piece) = (Vec::new(), vec![0; room]);
+            loop {
+                match observed.read(&mut piece).await.unwrap() {
+                    0 => break,
+                    n => got.extend_from_slice(&piece[..n]),
+                }
+            }
+            writer.await.unwrap().unwrap();
+            assert_eq!(got, want, "room for {room}");
+        }
     }
 
     #[tokio::test]
