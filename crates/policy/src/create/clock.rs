@@ -80,6 +80,11 @@ mod tests {
         clock.observe(s(1_000_000 + 86_401), s(0), s(0));
         clock.observe(s(0), s(0), s(0));
         assert_eq!(clock.began(false), None);
+        // A day to the second is still believed.
+        clock.observe(s(1_000_000 + 86_400), s(0), s(0));
+        assert_eq!(clock.began(false), Some(s(1_086_400)));
+
+        let mut clock = ServerClock::new(s(1_000_000));
         clock.observe(s(1_000_000), s(0), s(0));
         clock.observe(s(1_000_100), s(0), s(0));
         assert_eq!(clock.began(false), None);

@@ -15,13 +15,11 @@ use crate::verdict::ReturnReason;
 
 impl Create {
     pub(super) fn done(&mut self, id: String, how: How, rule: Rule, turn: Turn<'_>) -> Step {
-        self.question = None;
         self.state = State::Ended { at: turn.now, end: End::Done(id.clone()) };
         Step { action: Action::Done(Done { id, how }), rule }
     }
 
     pub(super) fn not_done(&mut self, reason: NotDoneReason, rule: Rule, turn: Turn<'_>) -> Step {
-        self.question = None;
         self.state = State::Ended { at: turn.now, end: End::NotDone };
         let (status, retry_after) = self.last;
         Step { action: Action::NotDone(NotDone { reason, status, retry_after }), rule }
@@ -35,7 +33,6 @@ impl Create {
         turn: Turn<'_>,
     ) -> Step {
         let end = if reason == UnknownReason::Abandoned { End::Abandoned } else { End::Unknown };
-        self.question = None;
         self.state = State::Ended { at: turn.now, end };
         Step { action: Action::Unknown(Unknown { intent: self.intent, reason, candidate }), rule }
     }

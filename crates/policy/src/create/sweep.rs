@@ -196,6 +196,7 @@ impl Sweep {
     fn kill(&mut self, mut ids: Vec<String>, rule: Rule, turn: Turn<'_>) -> Step {
         // Each kill is a request.
         let beyond = ids.split_off(ids.len().min(self.requests as usize));
+        self.once_more |= !beyond.is_empty();
         self.left.extend(beyond);
         if ids.is_empty() || turn.now >= self.bound {
             self.left.append(&mut ids);
