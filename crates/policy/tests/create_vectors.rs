@@ -170,10 +170,17 @@ fn every_action_end_and_rule_is_expected_somewhere() {
 }
 
 #[test]
-fn the_schema_names_every_rule() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/create.schema.json");
-    let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+fn schema_and_design_name_every_rule() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let schema = fs::read_to_string(root.join("conformance/create.schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(&schema).unwrap();
     assert_eq!(schema["$defs"]["rule"]["enum"], serde_json::to_value(Rule::ALL).unwrap());
+    let design = fs::read_to_string(root.join("docs/design/0002-create-machine.md")).unwrap();
+    for rule in Rule::ALL {
+        let name = serde_json::to_value(rule).unwrap();
+        let row = format!("| `{}` | {rule} |", name.as_str().unwrap());
+        assert!(design.contains(&row), "the design does not say: {row}");
+    }
 }
 
 fn names(all: &str) -> Vec<String> {

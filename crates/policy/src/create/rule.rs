@@ -1,19 +1,33 @@
 //! The rules of a create, by name.
 
+use core::fmt;
+
 macro_rules! rules {
-    ($($(#[$doc:meta])+ $name:ident,)+) => {
-        /// Why a create asks for an action.
+    ($($(#[doc = $text:literal])+ $name:ident,)+) => {
+        /// Why a create asks for an action. Displayed as what it is documented as.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
         pub enum Rule {
-            $($(#[$doc])+ $name,)+
+            $($(#[doc = $text])+ $name,)+
         }
 
         impl Rule {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            fn text(self) -> &'static str {
+                match self {
+                    $(Self::$name => concat!($($text),+),)+
+                }
+            }
         }
     };
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text().trim_ascii())
+    }
 }
 
 rules! {
@@ -114,4 +128,15 @@ rules! {
     // None of these.
     /// The result of the last action is still awaited.
     Awaited,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn a_rule_is_told_as_it_is_documented() {
+        assert_eq!(Rule::SettledAbsent.to_string(), "Look-ups stayed empty for `settle`.");
+    }
 }
