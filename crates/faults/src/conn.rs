@@ -16,7 +16,9 @@ use crate::gate::Gate;
 use crate::h2::H2;
 use crate::log::Log;
 use crate::out::Out;
-use crate::script::{Answer, Fault, Moment, Version, Withhold};
+use crate::script::{Answer, Fault, Link, Moment, Version, Withhold};
+use crate::server::Shared;
+use crate::upstream::Upstream;
 
 pub(crate) use run::run;
 
@@ -37,6 +39,8 @@ pub(crate) struct Conn {
     pub(crate) engine: Arc<Engine>,
     pub(crate) log: Log,
     pub(crate) gate: Gate,
+    /// Where requests are passed on to; `None`: the script answers them.
+    pub(crate) upstream: Option<Arc<Upstream>>,
     pub(crate) out: Out,
     pub(crate) h2: H2,
     /// The socket itself, to set how it closes. Taken away at the end, so that the connection's halves are the last to
@@ -44,10 +48,19 @@ pub(crate) struct Conn {
     pub(crate) socket: Mutex<Option<Arc<TcpStream>>>,
     version: Mutex<Option<Version>>,
     withheld: [AtomicBool; 3],
+    /// What was said of the line at the start.
+    pub(crate) line: Mutex<Line>,
     pub(crate) bytes_in: AtomicU64,
     pub(crate) bytes_out: AtomicU64,
     busy: Mutex<Busy>,
     pub(crate) busy_changed: Notify,
+}
+
+/// What a script says of a connection's line when it is accepted.
+#[derive(Default)]
+pub(crate) struct Line {
+    pub(crate) link: Option<Link>,
+    pub(crate) cut_tls: Option<u64>,
 }
 
 /// How many requests are open, and since when none was.
@@ -57,16 +70,19 @@ struct Busy {
 }
 
 impl Conn {
-    pub(crate) fn new(number: u64, engine: Arc<Engine>, log: Log, gate: Gate, socket: Arc<TcpStream>) -> Self {
+    pub(crate) fn new(number: u64, shared: Shared, socket: Arc<TcpStream>) -> Self {
+        let Shared { engine, log, gate, upstream, .. } = shared;
         Self {
             number,
             h2: H2::new(&engine.script),
             engine,
             log,
             gate,
+            upstream,
             out: Out::default(),
             socket: Mutex::new(Some(socket)),
             version: Mutex::new(None),
+            line: Mutex::default(),
             withheld: Default::default(),
             bytes_in: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),

@@ -93,9 +93,10 @@ impl Engine {
                 && when.method.as_ref().is_none_or(|method| method.matches(head.method.as_bytes()))
                 && when.path.as_ref().is_none_or(|path| path.matches(head.path.as_bytes()))
                 && when.header.iter().all(|(name, text)| head.value(name).is_some_and(|value| text.matches(value)))
-                && when.request_id.as_ref().is_none_or(|wanted| {
-                    request.id.as_ref().is_some_and(|id| wanted.matches(id.as_bytes()))
-                })
+                && when
+                    .request_id
+                    .as_ref()
+                    .is_none_or(|wanted| request.id.as_ref().is_some_and(|id| wanted.matches(id.as_bytes())))
                 && when.share.is_none_or(|share| {
                     let salt = request.id.is_none().then_some(occasion.connection).unwrap_or_default();
                     let name = request.id.as_deref().unwrap_or_default();

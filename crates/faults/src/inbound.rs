@@ -11,7 +11,7 @@ use crate::conn::Conn;
 use crate::script::Moment;
 
 /// How much is read at once.
-const CHUNK: usize = 64 * 1024;
+const CHUNK: usize = 32 * 1024;
 
 pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
 
@@ -34,7 +34,7 @@ impl Inbound {
     /// Never reads past the next `bytes_in` of the script, so that what lies beyond stays in the system's buffer.
     pub(crate) async fn fill(&mut self) -> io::Result<bool> {
         self.conn.out.not_full().await;
-        if self.conn.out.is_silent() {
+        if self.conn.out.is_deaf() {
             std::future::pending::<()>().await;
         }
         let engine = self.conn.engine.clone();

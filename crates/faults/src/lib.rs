@@ -6,16 +6,21 @@ mod conn;
 mod date;
 mod digest;
 mod engine;
+mod exchange;
 mod gate;
+mod h1;
 mod h2;
 mod head;
 mod hpack;
 mod inbound;
+mod link;
 mod log;
 mod out;
 mod script;
 mod server;
 mod socket;
+mod tls;
+mod upstream;
 
 pub use digest::digest;
 pub(crate) use digest::more as digest_more;
@@ -26,3 +31,4 @@ pub use script::{
     Withhold,
 };
 pub use server::{Builder, Server, StartError};
+pub use upstream::UpstreamError;

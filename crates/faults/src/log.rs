@@ -220,7 +220,14 @@ impl Log {
     }
 
     /// A request's head came. Returns which try of its id it is.
-    pub(crate) fn head(&self, version: Version, connection: u64, request: &mut Request, after_goaway: bool, seen: bool) {
+    pub(crate) fn head(
+        &self,
+        version: Version,
+        connection: u64,
+        request: &mut Request,
+        after_goaway: bool,
+        seen: bool,
+    ) {
         self.change(|state| {
             state.totals.heads += 1;
             state.totals.heads_after_goaway += u64::from(after_goaway);

@@ -82,8 +82,10 @@ impl Out {
         self.queue.lock().silent = true;
     }
 
-    pub(crate) fn is_silent(&self) -> bool {
-        self.queue.lock().silent
+    /// Whether nothing more may be read either.
+    pub(crate) fn is_deaf(&self) -> bool {
+        let queue = self.queue.lock();
+        queue.silent || matches!(queue.ending, Some(Ending::CloseUnread | Ending::Reset))
     }
 
     pub(crate) fn stall(&self, time: Duration) {

@@ -4,21 +4,28 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::conn::{self, Conn, Flow};
+use crate::conn::{self, Conn, Flow, Line};
 use crate::engine::Engine;
 use crate::gate::{Gate, Port};
+use crate::link;
 use crate::log::{Log, Report};
-use crate::script::{Moment, Script, ScriptError};
+use crate::script::{Moment, Script, ScriptError, Version};
 use crate::socket::Socket;
+use crate::tls::{Cut, Identity};
+use crate::upstream::{Upstream, UpstreamError};
 
 /// How many tries, and how many events, the log keeps unless told otherwise.
 const LOG_LIMIT: usize = 200_000;
 
 /// How many connections are open at once unless told otherwise.
 const MAX_CONNECTIONS: usize = 20_000;
+
+/// How long a client may take for the TLS handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +42,12 @@ pub enum StartError {
         /// What the system said.
         error: std::io::Error,
     },
+    /// The URL of the upstream is not one.
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
+    /// No certificate could be made.
+    #[error("no certificate: {0}")]
+    Certificate(String),
 }
 
 /// How a server is started. See [`Server::builder`].
@@ -45,9 +58,31 @@ pub struct Builder {
     log_limit: usize,
     max_connections: usize,
     refusing: Duration,
+    tls: bool,
+    upstream: Option<String>,
+    keep_host: bool,
 }
 
 impl Builder {
+    /// Speaks TLS, with a certificate made for the occasion: see [`Server::ca_pem`].
+    pub fn tls(mut self) -> Self {
+        self.tls = true;
+        self
+    }
+
+    /// Passes requests on to this server, such as `http://127.0.0.1:3000`, rather than answering them: a man in the
+    /// middle who misbehaves by the script. Without rules it changes nothing. Bodies pass through as they come.
+    pub fn proxy_to(mut self, url: &str) -> Self {
+        self.upstream = Some(url.to_owned());
+        self
+    }
+
+    /// For a proxy: passes on the client's Host rather than the upstream's own.
+    pub fn keep_host(mut self) -> Self {
+        self.keep_host = true;
+        self
+    }
+
     /// The port; 0, as it is unless set, takes any free one.
     pub fn port(mut self, port: u16) -> Self {
         self.port = port;
@@ -75,6 +110,8 @@ impl Builder {
     /// Starts the server. It listens on 127.0.0.1 only.
     pub async fn start(self) -> Result<Server, StartError> {
         self.script.check()?;
+        let upstream = self.upstream.map(|url| Upstream::new(&url, self.keep_host)).transpose()?.map(Arc::new);
+        let tls = self.tls.then(|| Identity::new(self.script.protocol)).transpose().map_err(StartError::Certificate)?;
         let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.port);
         let gate = Gate::default();
         if !self.refusing.is_zero() {
@@ -83,9 +120,11 @@ impl Builder {
         let port = Port::open(address, gate.clone()).map_err(|error| StartError::Listen { address, error })?;
         let address = port.address;
         let log = Log::new(self.log_limit);
-        let shared = Shared { engine: Arc::new(Engine::new(self.script)), log: log.clone(), gate: gate.clone() };
+        let ca_pem = tls.as_ref().map(|tls| tls.ca_pem.clone());
+        let engine = Arc::new(Engine::new(self.script));
+        let shared = Shared { engine, log: log.clone(), gate: gate.clone(), upstream, tls };
         let task = tokio::spawn(accept(port, shared, self.max_connections));
-        Ok(Server { address, log, gate, task })
+        Ok(Server { address, log, gate, ca_pem, task })
     }
 }
 
@@ -95,6 +134,7 @@ pub struct Server {
     address: SocketAddr,
     log: Log,
     gate: Gate,
+    ca_pem: Option<Arc<str>>,
     task: JoinHandle<()>,
 }
 
@@ -107,6 +147,9 @@ impl Server {
             log_limit: LOG_LIMIT,
             max_connections: MAX_CONNECTIONS,
             refusing: Duration::ZERO,
+            tls: false,
+            upstream: None,
+            keep_host: false,
         }
     }
 
@@ -117,7 +160,14 @@ impl Server {
 
     /// The URL of a path on it: `server.url("/things")`.
     pub fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        let scheme = if self.ca_pem.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}{path}", self.address)
+    }
+
+    /// The certificate of the authority that a client has to trust, in PEM; `None` without TLS. Each server makes its
+    /// own.
+    pub fn ca_pem(&self) -> Option<&str> {
+        self.ca_pem.as_deref()
     }
 
     /// What it received and processed so far.
@@ -142,11 +192,14 @@ impl Drop for Server {
     }
 }
 
+/// What all connections of a server have in common.
 #[derive(Clone)]
-struct Shared {
-    engine: Arc<Engine>,
-    log: Log,
-    gate: Gate,
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) log: Log,
+    pub(crate) gate: Gate,
+    pub(crate) upstream: Option<Arc<Upstream>>,
+    tls: Option<Identity>,
 }
 
 async fn accept(mut port: Port, shared: Shared, max_connections: usize) {
@@ -168,8 +221,36 @@ async fn connection(stream: TcpStream, shared: Shared) {
     let _ = stream.set_nodelay(true);
     let stream = Arc::new(stream);
     let number = shared.log.accepted();
-    let conn = Arc::new(Conn::new(number, shared.engine, shared.log, shared.gate, stream.clone()));
+    let tls = shared.tls.clone();
+    let conn = Arc::new(Conn::new(number, shared, stream.clone()));
     drop::<Flow>(conn.happen(Moment::Connect, None).await);
-    let (reader, writer) = (Box::new(Socket::new(stream.clone())), Box::new(Socket::new(stream)));
-    conn::run(conn, reader, writer, None).await;
+    let Line { link, cut_tls } = std::mem::take(&mut *conn.line.lock());
+    match link {
+        None => begin(conn, Socket::new(stream), tls, cut_tls).await,
+        Some(link) => {
+            let line = link::lay(stream, link);
+            begin(conn, line, tls, cut_tls).await;
+        }
+    }
+}
+
+/// Does the TLS handshake, where there is one to do, and serves the connection.
+async fn begin<T>(conn: Arc<Conn>, wire: T, tls: Option<Identity>, cut_tls: Option<u64>)
+where
+    T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    // A connection that is ended or silenced at once gets no handshake.
+    let Some(tls) = tls.filter(|_| !conn.out.is_ending() && !conn.out.is_deaf()) else {
+        let (reader, writer) = tokio::io::split(wire);
+        return conn::run(conn, Box::new(reader), Box::new(writer), None).await;
+    };
+    conn.log.connection(conn.number, |record| record.tls = true);
+    let handshake = tls.acceptor.accept(Cut::new(wire, cut_tls));
+    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, handshake).await else {
+        conn.log.ended(conn.number, "no TLS handshake", 0, 0);
+        return;
+    };
+    let agreed = if stream.get_ref().1.alpn_protocol() == Some(b"h2") { Version::Http2 } else { Version::Http1 };
+    let (reader, writer) = tokio::io::split(stream);
+    conn::run(conn, Box::new(reader), Box::new(writer), Some(agreed)).await;
 }

@@ -276,9 +276,8 @@ async fn the_first_tries_of_some_requests_are_refused() {
 
 #[tokio::test]
 async fn the_stream_cap_is_lowered_mid_flight_and_minded() {
-    let script = Script::new()
-        .service_time_ms(60_000)
-        .rule(Rule::at(Moment::Request).nth(2).does(Settings::streams(1)));
+    let script =
+        Script::new().service_time_ms(60_000).rule(Rule::at(Moment::Request).nth(2).does(Settings::streams(1)));
     let server = serve(script).await;
     let mut raw = Raw::h2(&server).await;
     raw.get(1, "").await;
@@ -365,9 +364,7 @@ async fn frames_are_tiny_padded_and_empty() {
 
 #[tokio::test]
 async fn an_answer_minds_the_clients_windows_unless_told() {
-    let script = |ignore_windows| {
-        Script::new().answer(Answer { ignore_windows, ..Answer::default().size(100_000) })
-    };
+    let script = |ignore_windows| Script::new().answer(Answer { ignore_windows, ..Answer::default().size(100_000) });
     let server = serve(script(false)).await;
     let mut raw = Raw::h2(&server).await;
     raw.get(1, "").await;
@@ -450,7 +447,8 @@ async fn frames_are_made_by_hand() {
         payload: "xyz".into(),
         length: Some(4),
     };
-    let server = serve(at_request(Fault::Frame(raw_frame)).rule(Rule::at(Moment::Request).does(Fault::Send("!".into())))).await;
+    let server =
+        serve(at_request(Fault::Frame(raw_frame)).rule(Rule::at(Moment::Request).does(Fault::Send("!".into())))).await;
     let mut raw = Raw::h2(&server).await;
     raw.get(1, "").await;
     raw.expect(frame(0xfa, 0x5a, 0x8000_0009, "xyz!")).await;
@@ -467,10 +465,7 @@ async fn http2_is_violated() {
         (ProtocolError::BadHpack, vec![frame(HEADERS, 5, 1, [0xff, 0xff, 0x7f])]),
         (ProtocolError::LoneContinuation, vec![frame(CONTINUATION, 4, 1, [0x88])]),
         (ProtocolError::InterruptedHeaders, vec![frame(HEADERS, 0, 1, [0x88]), frame(PING, 0, 0, [0; 8])]),
-        (
-            ProtocolError::PushPromise,
-            vec![frame(PUSH_PROMISE, 4, 1, [0, 0, 0, 2, 0x82, 0x86, 0x84, 1, 1, b'a'])],
-        ),
+        (ProtocolError::PushPromise, vec![frame(PUSH_PROMISE, 4, 1, [0, 0, 0, 2, 0x82, 0x86, 0x84, 1, 1, b'a'])]),
         (ProtocolError::BadSetting, vec![frame(SETTINGS, 0, 0, [0, 5, 0, 0, 0, 1])]),
         (ProtocolError::UpperCaseHeader, vec![frame(HEADERS, 5, 1, [0x88, 0, 1, b'X', 1, b'y'])]),
     ];

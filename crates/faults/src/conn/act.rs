@@ -33,7 +33,9 @@ impl Conn {
             Fault::Stall(ms) => self.out.stall(Duration::from_millis(*ms)),
             Fault::Silence => self.out.silence(),
             Fault::RefuseConnects(ms) => self.gate.refuse_for(Duration::from_millis(*ms)),
-            Fault::Wait(_) | Fault::Link(_) | Fault::CutTls(_) => {}
+            Fault::Link(link) => self.line.lock().link = Some(link.clone()),
+            Fault::CutTls(bytes) => self.line.lock().cut_tls = Some(*bytes),
+            Fault::Wait(_) => {}
             Fault::Close | Fault::CloseUnread | Fault::CloseWithoutNotify | Fault::Reset => {
                 if let Some(ending) = ending(fault) {
                     self.out.end(ending);

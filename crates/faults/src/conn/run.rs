@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use super::act::ending;
 use super::{Conn, Flow};
-use crate::h2;
 use crate::inbound::{Inbound, Reader};
 use crate::out::{Ending, Step};
 use crate::script::{Fault, Moment, Protocol, Version};
+use crate::{h1, h2};
 
 /// How long a connection that was closed in order goes on reading, so that the client reads what it was sent before
 /// the system answers its bytes with a reset.
@@ -42,21 +42,22 @@ pub(crate) async fn run(conn: Arc<Conn>, reader: Reader, writer: Writer, agreed:
         };
         let writing = write(&conn, writer);
         tokio::pin!(reading, writing);
-        let how = tokio::select! {
-            how = &mut writing => how,
+        tokio::select! {
+            how = &mut writing => {
+                if how == Ending::Close.name() || how == Ending::CloseWithoutNotify.name() {
+                    let _ = tokio::time::timeout(LINGER, reading).await;
+                }
+                how
+            }
             () = &mut reading => {
                 let by_us = conn.out.is_ending();
                 conn.out.end(Ending::Close);
                 conn.h2.end_tasks();
-                let _ = tokio::time::timeout(LINGER, &mut writing).await;
-                if by_us { "closed" } else { "closed by the client" }
+                let how = tokio::time::timeout(LINGER, &mut writing).await.unwrap_or("the client stopped reading");
+                if by_us { how } else { "closed by the client" }
             }
             () = timers(&conn) => "timers never end",
-        };
-        if how == Ending::Close.name() || how == Ending::CloseWithoutNotify.name() {
-            let _ = tokio::time::timeout(LINGER, reading).await;
         }
-        how
     };
     if how == Ending::CloseUnread.name() {
         tokio::time::sleep(UNREAD).await;
@@ -88,7 +89,7 @@ async fn serve(conn: &Arc<Conn>, inbound: &mut Inbound, agreed: Agreed) -> io::R
     conn.set_version(version);
     match version {
         Version::Http2 => h2::serve(conn, inbound).await,
-        Version::Http1 => Ok(()),
+        Version::Http1 => h1::serve(conn, inbound).await,
     }
 }
 

@@ -125,7 +125,10 @@ impl H2 {
             client_window: DEFAULT_WINDOW,
             client_frame_size: DEFAULT_FRAME_SIZE,
             stream_window: settings.initial_window_size.map_or(DEFAULT_WINDOW, i64::from),
-            frame_size: settings.max_frame_size.map_or(DEFAULT_FRAME_SIZE, |size| size as usize).max(DEFAULT_FRAME_SIZE),
+            frame_size: settings
+                .max_frame_size
+                .map_or(DEFAULT_FRAME_SIZE, |size| size as usize)
+                .max(DEFAULT_FRAME_SIZE),
             credit: 0,
             credit_at: (script.connection_window / 2).clamp(1, 1 << 20),
         };

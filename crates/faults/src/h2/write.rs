@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::exchange::Gone;
 use super::frame::{self, flag, kind, setting};
 use super::state::Stream;
-use crate::answering;
+use crate::answering::{Outgoing, Source};
 use crate::conn::{Conn, Flow};
 use crate::engine::Request;
+use crate::exchange::Gone;
 use crate::head::Field;
 use crate::hpack;
 use crate::log::{Direction, Happening};
@@ -81,41 +81,46 @@ impl Conn {
         self: &Arc<Self>,
         request: &Request,
         stream: &Arc<Stream>,
-        answer: &Answer,
+        answer: Outgoing<'_>,
     ) -> Result<(), Gone> {
-        for status in &answer.interim {
+        let Outgoing { status, fields, trailers, style, mut body, .. } = answer;
+        for status in &style.interim {
             let block = hpack::encode(&[Field::new(":status", status.to_string())]);
             self.out.put(|out| frame::headers(out, stream.id, &block, false, frame::DEFAULT_FRAME_SIZE));
         }
-        let mut body = answering::Source::new(answer, &request.head.method);
-        let mut fields = vec![Field::new(":status", answer.status.to_string())];
-        fields.extend(answering::fields(answer, body.length()));
-        let block = hpack::encode(&fields);
-        let trailers: Vec<Field> = answer.trailers.iter().map(|(name, value)| Field::new(name, value)).collect();
+        let mut all = vec![Field::new(":status", status.to_string())];
+        all.extend(fields);
+        let block = hpack::encode(&all);
         let bodiless = body.is_at_end() && trailers.is_empty();
-        self.look(stream, answer)?;
+        self.look(stream, style)?;
         self.out.put(|out| frame::headers(out, stream.id, &block, bodiless, frame::DEFAULT_FRAME_SIZE));
-        self.log.a_try(self.number, stream.id, |a_try| a_try.status = Some(answer.status));
+        self.log.a_try(self.number, stream.id, |a_try| a_try.status = Some(status));
         self.body_moment(Moment::AnswerBody(0), request, stream).await?;
         if bodiless {
             return Ok(());
         }
         let engine = self.engine.clone();
         let mut marks = engine.answer_body.iter().copied().filter(|mark| *mark > 0).peekable();
-        let (mut written, mut pieces) = (0_u64, 0_u64);
-        while !body.is_at_end() {
-            let next_empty = answer.empty_data_every.map(|every| every - written % every.max(1));
-            let most = [marks.peek().map(|mark| mark - written), next_empty, answer.frame_size.map(|size| size as u64)];
+        let (mut written, mut pieces, mut ended) = (0_u64, 0_u64, false);
+        loop {
+            self.body_ready(stream, &mut body).await?;
+            if body.is_at_end() {
+                break;
+            }
+            let next_empty = style.empty_data_every.map(|every| every - written % every.max(1));
+            let most = [marks.peek().map(|mark| mark - written), next_empty, style.frame_size.map(|size| size as u64)];
             let most = most.into_iter().flatten().fold(body.left(), u64::min).max(1);
             let most = usize::try_from(most).unwrap_or(usize::MAX);
-            let padding = answer.padding.map_or(0, |padding| usize::from(padding) + 1);
-            let room = self.window(stream, answer, most.saturating_add(padding)).await?;
-            let piece = body.take(room.saturating_sub(padding).max(1));
-            let end = body.is_at_end() && trailers.is_empty();
-            self.out.put(|out| put_data(out, stream.id, &piece, end, answer.padding));
+            let padding = style.padding.map_or(0, |padding| usize::from(padding) + 1);
+            let room = self.window(stream, style, most.saturating_add(padding)).await?;
+            // A window too small for the padding gets none.
+            let padding = style.padding.filter(|_| room > padding);
+            let piece = body.take(room - padding.map_or(0, |padding| usize::from(padding) + 1));
+            ended = body.is_at_end() && trailers.is_empty();
+            self.out.put(|out| put_data(out, stream.id, &piece, ended, padding));
             written += piece.len() as u64;
             pieces += 1;
-            if answer.empty_data_every.is_some_and(|every| written.is_multiple_of(every.max(1))) && !end {
+            if style.empty_data_every.is_some_and(|every| written.is_multiple_of(every.max(1))) && !ended {
                 self.out.put(|out| frame::put(out, kind::DATA, 0, stream.id, &[]));
             }
             while let Some(mark) = marks.next_if(|mark| *mark <= written) {
@@ -124,15 +129,40 @@ impl Conn {
             if engine.answer_piece.contains(&pieces) {
                 self.body_moment(Moment::AnswerPiece(pieces), request, stream).await?;
             }
-            if answer.pause_ms > 0 && !end {
-                tokio::time::sleep(Duration::from_millis(answer.pause_ms)).await;
+            if style.pause_ms > 0 && !ended {
+                tokio::time::sleep(Duration::from_millis(style.pause_ms)).await;
             }
         }
         if !trailers.is_empty() {
             let block = hpack::encode(&trailers);
             self.out.put(|out| frame::headers(out, stream.id, &block, true, frame::DEFAULT_FRAME_SIZE));
+        } else if !ended {
+            self.out.put(|out| frame::put(out, kind::DATA, flag::END_STREAM, stream.id, &[]));
         }
         Ok(())
+    }
+
+    /// Waits for more of the body. A body that breaks at its source breaks here too.
+    async fn body_ready(&self, stream: &Stream, body: &mut Source) -> Result<(), Gone> {
+        let changed = stream.changed.notified();
+        tokio::pin!(changed);
+        loop {
+            changed.as_mut().enable();
+            if stream.is_over() {
+                return Err(Gone::Over);
+            }
+            if stream.inner.lock().cancelled && matches!(body, Source::Upstream { .. }) {
+                return Err(Gone::Cancelled);
+            }
+            tokio::select! {
+                ready = body.ready() => return ready.map_err(|error| {
+                    self.log.happened(self.number, stream.id, Happening::Upstream(error.to_string()));
+                    self.reset_stream(stream.id, ErrorCode::INTERNAL_ERROR);
+                    Gone::Over
+                }),
+                () = changed.as_mut() => changed.set(stream.changed.notified()),
+            }
+        }
     }
 
     async fn body_moment(self: &Arc<Self>, at: Moment, request: &Request, stream: &Stream) -> Result<(), Gone> {

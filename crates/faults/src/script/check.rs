@@ -78,11 +78,9 @@ impl Rule {
             }
             Fault::Refuse | Fault::ResetStream(_) | Fault::LateFrames => self.at.has_request(),
             Fault::Link(_) | Fault::CutTls(_) => self.at == Moment::Connect,
-            Fault::Goaway(_)
-            | Fault::Settings(_)
-            | Fault::Ping
-            | Fault::Frame(_)
-            | Fault::ProtocolError(_) => !matches!(self.at, Moment::Connect | Moment::BytesOut(_)),
+            Fault::Goaway(_) | Fault::Settings(_) | Fault::Ping | Fault::Frame(_) | Fault::ProtocolError(_) => {
+                !matches!(self.at, Moment::Connect | Moment::BytesOut(_))
+            }
             Fault::Withhold(_) => !matches!(self.at, Moment::BytesOut(_)),
             _ => true,
         };

@@ -202,3 +202,16 @@ pub fn goaway(last: u32, code: u32, debug: &str) -> Frame {
 pub fn rst_stream(stream: u32, code: u32) -> Frame {
     frame(RST_STREAM, 0, stream, code.to_be_bytes())
 }
+
+/// Sends a request in HTTP/1.1 and returns everything that came until the end, and how it ended.
+pub async fn http1(server: &Server, request: &str) -> (String, End) {
+    let mut raw = Raw::connect(server.addr()).await;
+    raw.write(request).await;
+    let (bytes, end) = raw.rest().await;
+    (String::from_utf8(bytes).unwrap(), end)
+}
+
+pub const GET: &str = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
+pub const GET_CLOSE: &str = "GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+pub const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+pub const OK_CLOSE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";

@@ -1,0 +1,7 @@
+//! HTTP/1.1, as text.
+
+pub(crate) mod parse;
+mod read;
+mod write;
+
+pub(crate) use read::serve;
