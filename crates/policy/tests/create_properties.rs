@@ -37,6 +37,24 @@ struct Case {
     seed: u64,
 }
 
+impl Default for Case {
+    fn default() -> Self {
+        Self {
+            behaviour: Behaviour::default(),
+            keys: IdempotencyKeys::Auto,
+            given: false,
+            older: Vec::new(),
+            foreign: 3,
+            known_v2: false,
+            policy: Policy::default(),
+            deadline: Duration::from_secs(60),
+            abandon_at: None,
+            fork: true,
+            seed: 0,
+        }
+    }
+}
+
 impl Case {
     fn run(&self) -> (Run, Server) {
         let intent = Intent::from_random(u128::from(self.seed).to_le_bytes());
@@ -170,6 +188,52 @@ fn case() -> impl Strategy<Value = Case> {
                 }
             },
         )
+}
+
+/// A bad day: the answer lost on 20 %, 502 on 10 % (half of them after the effect), 504 after it on 10 %, 503 on 10 %,
+/// refused on 10 %; effects up to 5 s late, lists that lag, faults of look-ups and kills.
+#[test]
+fn on_a_bad_day_nearly_all_are_acknowledged() {
+    let bad_day = |percent: u64| match percent {
+        0..20 => SendFault::Wire { reaches: true, back: Back::Nothing },
+        20..25 => SendFault::Wire { reaches: true, back: Back::Html(502) },
+        25..30 => SendFault::Wire { reaches: false, back: Back::Html(502) },
+        30..40 => SendFault::Wire { reaches: true, back: Back::Html(504) },
+        40..50 => SendFault::Busy { lie: false, retry_after: None },
+        50..60 => SendFault::Refused,
+        _ => SendFault::None,
+    };
+    for (honours_keys, has_v2) in [(true, true), (false, true), (false, false)] {
+        let mut acknowledged = 0;
+        for seed in 0..1_000_u64 {
+            let mut dice = Server::new(Behaviour::default(), seed * 7 + 1);
+            let mut roll = |sides: u64| dice.next() % sides;
+            let behaviour = Behaviour {
+                honours_keys,
+                has_v2,
+                lag: Duration::from_millis(roll(2_000)),
+                delays: (0..3).map(|_| Duration::from_millis(roll(5_000))).collect(),
+                sends: (0..12).map(|_| bad_day(roll(100))).collect(),
+                lists: (0..12).map(|_| roll(10) == 0).collect(),
+                adopts: (0..4).map(|_| roll(10) == 0).collect(),
+                kills: (0..4).map(|_| roll(10) == 0).collect(),
+                ..Behaviour::default()
+            };
+            let case = Case { behaviour, seed, ..Case::default() };
+            let (run, server) = case.run();
+            assert!(run.certain && run.left.is_empty(), "{run:#?}");
+            match &run.end {
+                Action::Done(done) => {
+                    acknowledged += 1;
+                    assert!(server.is_alive(&done.id) && server.ours_alive() == 1, "{run:#?}");
+                }
+                Action::NotDone(_) => assert_eq!(server.ours_alive(), 0, "{run:#?}"),
+                _ => assert!(server.ours_alive() <= 1, "{run:#?}"),
+            }
+        }
+        println!("keys honoured: {honours_keys}, v2: {has_v2}: {acknowledged} of 1000 acknowledged");
+        assert!(acknowledged >= 980, "only {acknowledged} of 1000");
+    }
 }
 
 /// The model is no proof of anything that it does not reach.

@@ -68,6 +68,26 @@ pub(crate) struct Behaviour {
     pub(crate) kills: VecDeque<bool>,
 }
 
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self {
+            honours_keys: false,
+            filters: true,
+            metadata: true,
+            dates: true,
+            has_v2: true,
+            missing: 404,
+            lag: Duration::ZERO,
+            skew: 0,
+            delays: vec![Duration::ZERO],
+            sends: VecDeque::new(),
+            lists: VecDeque::new(),
+            adopts: VecDeque::new(),
+            kills: VecDeque::new(),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Sandbox {
     pub(crate) id: String,
