@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::explain::ExplainArgs;
+use crate::probe::ProbeArgs;
 
 /// The longest timeout that can be given: a year.
 const MAX_SECONDS: f64 = 365.0 * 24.0 * 60.0 * 60.0;
@@ -28,6 +29,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0-255  `run` passes the command's own exit code through; 128+n: signal n ended it
   2      wrong use: an option, an argument, a file that cannot be read, a port that is taken
+  3      `probe`: some requests failed, or nobody knows what they did
   124    the command was killed because --timeout passed
   125    the sandbox, the network or the service failed
   126    the command could not be executed; 127: it was not found";
@@ -38,6 +40,8 @@ pub(crate) enum Task {
     Run(RunArgs),
     /// Serve local sandboxes to any E2B-compatible client on this machine
     Serve(ServeArgs),
+    /// Send requests through the transport and tell what became of them
+    Probe(ProbeArgs),
     /// Tell what would happen after an attempt, and by which rule
     Explain(ExplainArgs),
 }
@@ -137,7 +141,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let rule = || format!("it must be a number of seconds from 0 to {MAX_SECONDS}, such as 30 or 0.5");
     match text.parse::<f64>() {
         Ok(seconds) if (0.0..=MAX_SECONDS).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
@@ -145,7 +149,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn retries(text: &str) -> Result<u32, String> {
+pub(crate) fn retries(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(retries) if retries <= MAX_RETRIES => Ok(retries),
         _ => Err(format!("it must be a whole number from 0 to {MAX_RETRIES}")),

@@ -9,6 +9,9 @@ use serde_json::json;
 /// Wrong use: an option, an argument, a file that cannot be read, a port that is taken.
 pub(crate) const USAGE: u8 = 2;
 
+/// `probe`: some requests failed, or nobody knows what they did.
+pub(crate) const PROBE_FAILED: u8 = 3;
+
 /// The command was killed because `--timeout` passed, as `timeout(1)` has it.
 pub(crate) const TIMED_OUT: u8 = 124;
 
