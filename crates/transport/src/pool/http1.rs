@@ -56,6 +56,7 @@ impl Http1Pool {
     }
 
     async fn dial(&self) -> Result<H1Connection, Failure> {
+        let round = self.failed_dials();
         let opened = match dial(&self.authority).await {
             Ok(socket) => H1Connection::open(socket, next_connection_id())
                 .await
@@ -64,7 +65,11 @@ impl Http1Pool {
         };
         match &opened {
             Ok(_) => self.failed_dials.store(0, Ordering::Release),
-            Err(_) => _ = self.failed_dials.fetch_add(1, Ordering::AcqRel),
+            // Dials that began in the same round count as one: the origin failed once, however many asked.
+            Err(_) => {
+                let next = round.saturating_add(1);
+                let _ = self.failed_dials.compare_exchange(round, next, Ordering::AcqRel, Ordering::Acquire);
+            }
         }
         opened
     }

@@ -181,7 +181,7 @@ impl Http2Pool {
                 Some(last) => ShortText::new(&format!("GOAWAY with last stream id {last} before it served anything")),
                 None => ShortText::new("the connection ended before it served anything"),
             };
-            self.dial_failed(&mut slow, Unavailable { phase: Phase::Connect, detail });
+            self.dial_failed(&mut slow, self.failed_dials(), Unavailable { phase: Phase::Connect, detail });
         }
         // What a GOAWAY refuses comes back at once.
         self.grow(&mut slow, connection.refused_streams() as usize);
@@ -274,7 +274,7 @@ impl Http2Pool {
             let Some(pool) = self.this.upgrade() else { return };
             tokio::spawn(async move {
                 // Counted down also when the runtime ends and drops this.
-                let connecting = Connecting(&pool);
+                let connecting = Connecting { pool: &pool, round: pool.failed_dials() };
                 let opened = pool.open().await;
                 connecting.end(opened);
             });
@@ -312,8 +312,11 @@ impl Http2Pool {
     }
 
     /// Takes note of a failed dial, and tells all who wait when nothing else can help them.
-    fn dial_failed(&self, slow: &mut Slow, why: Unavailable) {
-        let failed = self.failed_dials.fetch_add(1, Ordering::AcqRel).saturating_add(1);
+    ///
+    /// Dials that began in the same round count as one: the origin failed once, however many asked.
+    fn dial_failed(&self, slow: &mut Slow, round: u32, why: Unavailable) {
+        let failed = round.saturating_add(1);
+        let _ = self.failed_dials.compare_exchange(round, failed, Ordering::AcqRel, Ordering::Acquire);
         // The shortest wait that those who try again may draw: whoever is first dials for all.
         let at = Instant::now() + dial_backoff(failed, 0.0);
         slow.not_before = Some(at);
@@ -440,13 +443,18 @@ impl Drop for Waiting<'_> {
 }
 
 /// A dial under way.
-struct Connecting<'a>(&'a Http2Pool);
+struct Connecting<'a> {
+    pool: &'a Http2Pool,
+    /// How many rounds of dials had failed when it began.
+    round: u32,
+}
 
 impl Connecting<'_> {
     fn end(self, opened: Result<Arc<H2Connection>, Failure>) {
-        let pool = self.0;
-        drop(self);
+        let (pool, round) = (self.pool, self.round);
         let mut slow = pool.slow.lock();
+        // Under the lock: nobody may see neither the dial nor its connection, and dial for it once more.
+        drop(self);
         match opened {
             Ok(connection) => pool.opened(&mut slow, connection),
             Err(failure) => {
@@ -454,7 +462,7 @@ impl Connecting<'_> {
                     Outcome::NotSent(not_sent) => Unavailable { phase: not_sent.phase, detail: not_sent.detail },
                     _ => Unavailable { phase: Phase::Connect, detail: ShortText::new(&failure.source.to_string()) },
                 };
-                pool.dial_failed(&mut slow, why);
+                pool.dial_failed(&mut slow, round, why);
             }
         }
     }
@@ -462,7 +470,7 @@ impl Connecting<'_> {
 
 impl Drop for Connecting<'_> {
     fn drop(&mut self) {
-        self.0.connecting.fetch_sub(1, Ordering::AcqRel);
+        self.pool.connecting.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
