@@ -71,7 +71,7 @@ impl Create {
                     self.refund(turn);
                 }
                 self.route.confirm_create();
-                self.done(id, How::Acknowledged, Rule::Acknowledged, turn)
+                self.done(id, How::Acknowledged, Rule::Acknowledged)
             }
             Said::CallEnded { sent } => {
                 self.record_send(send, &attempt, turn);
@@ -79,8 +79,8 @@ impl Create {
                     self.lose(Absent::End(NotDoneReason::Returned(ReturnReason::DeadlinePassed)), turn);
                 }
                 match answer.outcome {
-                    Outcome::Cancelled { .. } => self.end_abandoned(turn),
-                    _ => self.give_up(turn),
+                    Outcome::Cancelled { .. } => self.end_abandoned(),
+                    _ => self.give_up(),
                 }
             }
             Said::InProgress => {
@@ -96,7 +96,7 @@ impl Create {
                 }
                 let retry_after = answer.outcome.retry_after();
                 self.amend_last_call(Verdict::Return(Return { reason: ReturnReason::StatusFinal, retry_after }));
-                self.not_done(NotDoneReason::IntentMismatch, Rule::IntentMismatch, turn)
+                self.not_done(NotDoneReason::IntentMismatch, Rule::IntentMismatch)
             }
             Said::Unknown(doubt) => {
                 self.record_unresolved(send, &attempt, turn);
@@ -134,7 +134,7 @@ impl Create {
             Verdict::Retry(retry) => {
                 self.send_at(turn.now.saturating_add(retry.after), plain(retry), Rule::RetryStatus, turn)
             }
-            Verdict::Return(end) => self.not_done(NotDoneReason::Returned(end.reason), Rule::Refused, turn),
+            Verdict::Return(end) => self.not_done(NotDoneReason::Returned(end.reason), Rule::Refused),
             Verdict::Reconcile => self.look_later(Rule::LookBeforeResend, Duration::ZERO, turn),
         }
     }
@@ -169,7 +169,7 @@ impl Create {
                 self.lose_again(Absent::End(NotDoneReason::Returned(end.reason)));
                 self.look_later(Rule::LookBeforeEnd, Duration::ZERO, turn)
             }
-            Verdict::Return(end) => self.not_done(NotDoneReason::Returned(end.reason), Rule::Refused, turn),
+            Verdict::Return(end) => self.not_done(NotDoneReason::Returned(end.reason), Rule::Refused),
             Verdict::Reconcile => self.doubt(Doubt::Lost, answer, turn),
         }
     }

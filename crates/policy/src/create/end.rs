@@ -2,7 +2,6 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use super::action::{Action, Done, How, NotDone, NotDoneReason, Step, Unknown, UnknownReason};
 use super::input::Input;
@@ -14,26 +13,20 @@ use crate::outcome::Outcome;
 use crate::verdict::ReturnReason;
 
 impl Create {
-    pub(super) fn done(&mut self, id: String, how: How, rule: Rule, turn: Turn<'_>) -> Step {
-        self.state = State::Ended { at: turn.now, end: End::Done(id.clone()) };
+    pub(super) fn done(&mut self, id: String, how: How, rule: Rule) -> Step {
+        self.state = State::Ended(End::Done(id.clone()));
         Step { action: Action::Done(Done { id, how }), rule }
     }
 
-    pub(super) fn not_done(&mut self, reason: NotDoneReason, rule: Rule, turn: Turn<'_>) -> Step {
-        self.state = State::Ended { at: turn.now, end: End::NotDone };
+    pub(super) fn not_done(&mut self, reason: NotDoneReason, rule: Rule) -> Step {
+        self.state = State::Ended(End::NotDone);
         let (status, retry_after) = self.last;
         Step { action: Action::NotDone(NotDone { reason, status, retry_after }), rule }
     }
 
-    pub(super) fn unknown(
-        &mut self,
-        reason: UnknownReason,
-        candidate: Option<String>,
-        rule: Rule,
-        turn: Turn<'_>,
-    ) -> Step {
+    pub(super) fn unknown(&mut self, reason: UnknownReason, candidate: Option<String>, rule: Rule) -> Step {
         let end = if reason == UnknownReason::Abandoned { End::Abandoned } else { End::Unknown };
-        self.state = State::Ended { at: turn.now, end };
+        self.state = State::Ended(end);
         Step { action: Action::Unknown(Unknown { intent: self.intent, reason, candidate }), rule }
     }
 
@@ -50,32 +43,32 @@ impl Create {
             State::New if self.origin != Origin::New => self.question = Some(Question::new(turn.now)),
             State::Adopting { found, .. } | State::WaitingToAdopt { found, .. } => {
                 let id = Some(found.id.clone());
-                return self.unknown(UnknownReason::Deadline, id, Rule::Deadline, turn);
+                return self.unknown(UnknownReason::Deadline, id, Rule::Deadline);
             }
             _ => {}
         }
-        self.give_up(turn)
+        self.give_up()
     }
 
     /// The deadline has come.
-    pub(super) fn give_up(&mut self, turn: Turn<'_>) -> Step {
+    pub(super) fn give_up(&mut self) -> Step {
         if self.question.is_some() {
-            return self.unknown(UnknownReason::Deadline, None, Rule::Deadline, turn);
+            return self.unknown(UnknownReason::Deadline, None, Rule::Deadline);
         }
-        self.not_done(NotDoneReason::Returned(ReturnReason::DeadlinePassed), Rule::Deadline, turn)
+        self.not_done(NotDoneReason::Returned(ReturnReason::DeadlinePassed), Rule::Deadline)
     }
 
     /// The caller gave the call up, or its result.
     pub(super) fn abandon(&mut self, sent: bool, turn: Turn<'_>) -> Step {
         match core::mem::replace(&mut self.state, State::Finished) {
             // The call has ended: its sandbox is the caller's to kill, and no other one is to stay in its place.
-            State::Ended { at, end } => {
+            State::Ended(end) => {
                 let end = match end {
                     End::Unknown => End::Abandoned,
                     End::Done(_) if self.sends >= 2 => End::Abandoned,
                     end => end,
                 };
-                self.after_end(at, &end, turn)
+                self.after_end(&end, turn)
             }
             State::Sweeping(mut sweep) => {
                 sweep.abandon();
@@ -88,20 +81,20 @@ impl Create {
                     self.sends += 1;
                     self.question = Some(Question::new(turn.now));
                 }
-                self.end_abandoned(turn)
+                self.end_abandoned()
             }
         }
     }
 
-    pub(super) fn end_abandoned(&mut self, turn: Turn<'_>) -> Step {
+    pub(super) fn end_abandoned(&mut self) -> Step {
         if self.question.is_some() {
-            return self.unknown(UnknownReason::Abandoned, None, Rule::Abandoned, turn);
+            return self.unknown(UnknownReason::Abandoned, None, Rule::Abandoned);
         }
-        self.not_done(NotDoneReason::Returned(ReturnReason::Cancelled), Rule::Abandoned, turn)
+        self.not_done(NotDoneReason::Returned(ReturnReason::Cancelled), Rule::Abandoned)
     }
 
     /// What follows an end: every create that sent twice is swept, and so is one that was given up after it was sent.
-    pub(super) fn after_end(&mut self, at: Duration, end: &End, turn: Turn<'_>) -> Step {
+    pub(super) fn after_end(&mut self, end: &End, turn: Turn<'_>) -> Step {
         let doubled = self.sends >= 2 || *end == End::Abandoned && self.sends >= 1;
         if self.origin == Origin::Resolve || !doubled {
             return self.finished(Rule::NothingToSweep);
@@ -111,7 +104,7 @@ impl Create {
             End::Unknown => (Keep::First, None),
             End::NotDone | End::Abandoned => (Keep::None, None),
         };
-        let sweep = Sweep::new(self, keep, handle, at);
+        let sweep = Sweep::new(self, keep, handle, turn.now);
         self.sweep(sweep, Input::Continue, turn)
     }
 

@@ -21,16 +21,16 @@ impl Create {
     /// Looks up at the next time that is due for the question at hand, and not within `wait`.
     pub(super) fn look_later(&mut self, rule: Rule, wait: Duration, turn: Turn<'_>) -> Step {
         let Some(question) = &self.question else {
-            return self.give_up(turn);
+            return self.give_up();
         };
         let left = self.look_ups_left();
         if left == 0 {
-            return self.unknown(UnknownReason::LookUpsUsed, None, Rule::LookUpsUsed, turn);
+            return self.unknown(UnknownReason::LookUpsUsed, None, Rule::LookUpsUsed);
         }
         let due = next_look(question, self.call.options.settle, left, turn);
         let at = due.max(turn.now.saturating_add(wait));
         if self.is_late(at) {
-            return self.unknown(UnknownReason::Deadline, None, Rule::Deadline, turn);
+            return self.unknown(UnknownReason::Deadline, None, Rule::Deadline);
         }
         self.look_at(at, rule, turn)
     }
@@ -44,7 +44,7 @@ impl Create {
 
     pub(super) fn look(&mut self, rule: Rule, turn: Turn<'_>) -> Step {
         if let Err(reason) = self.spend(turn.now) {
-            return self.unknown(reason, None, reason.rule(), turn);
+            return self.unknown(reason, None, reason.rule());
         }
         if let Some(question) = &mut self.question {
             question.looks += 1;
@@ -80,11 +80,11 @@ impl Create {
 
     fn empty(&mut self, began: Duration, turn: Turn<'_>) -> Step {
         let Some(question) = &self.question else {
-            return self.give_up(turn);
+            return self.give_up();
         };
         if question.absent == Absent::FirstSend {
             self.question = None;
-            return if self.is_late(turn.now) { self.give_up(turn) } else { self.send(FIRST, Rule::FirstSend, turn) };
+            return if self.is_late(turn.now) { self.give_up() } else { self.send(FIRST, Rule::FirstSend, turn) };
         }
         if !self.is_settled(began) {
             return self.look_later(Rule::NotSettled, Duration::ZERO, turn);
@@ -100,7 +100,7 @@ impl Create {
             return self.send(FIRST, Rule::SameKeyWhileHonoured, turn);
         }
         if hopeless {
-            return self.unknown(UnknownReason::CannotTell, None, Rule::CannotTell, turn);
+            return self.unknown(UnknownReason::CannotTell, None, Rule::CannotTell);
         }
         self.look_later(Rule::CannotTell, wait, turn)
     }
@@ -108,18 +108,18 @@ impl Create {
     /// Nothing carries the intent, and nothing will: the send did not happen.
     fn absent(&mut self, turn: Turn<'_>) -> Step {
         let Some(Question { absent, vanished, .. }) = self.question else {
-            return self.give_up(turn);
+            return self.give_up();
         };
         if vanished {
-            return self.not_done(NotDoneReason::Vanished, Rule::SettledAbsent, turn);
+            return self.not_done(NotDoneReason::Vanished, Rule::SettledAbsent);
         }
         let rule = match absent {
-            Absent::End(reason) => return self.not_done(reason, Rule::SettledAbsent, turn),
+            Absent::End(reason) => return self.not_done(reason, Rule::SettledAbsent),
             Absent::FirstSend | Absent::SameKey => Rule::SameKeyAfterAbsent,
             Absent::NextKey if self.keys.can_rotate() => Rule::NextKeyAfterAbsent,
             // The server would replay what it recorded under the caller's key.
             Absent::NextKey if self.keys.honoured() => {
-                return self.not_done(NotDoneReason::KeyIsTheCallers, Rule::SettledAbsent, turn);
+                return self.not_done(NotDoneReason::KeyIsTheCallers, Rule::SettledAbsent);
             }
             Absent::NextKey => Rule::CallersKeyStays,
         };
@@ -131,7 +131,7 @@ impl Create {
                 self.question = None;
                 self.send_at(at, send, rule, turn)
             }
-            Err(reason) => self.not_done(NotDoneReason::Returned(reason), Rule::SettledAbsent, turn),
+            Err(reason) => self.not_done(NotDoneReason::Returned(reason), Rule::SettledAbsent),
         }
     }
 
@@ -144,7 +144,7 @@ impl Create {
 
     fn adopt(&mut self, found: Found, rule: Rule, turn: Turn<'_>) -> Step {
         if let Err(reason) = self.spend(turn.now) {
-            return self.unknown(reason, Some(found.id), reason.rule(), turn);
+            return self.unknown(reason, Some(found.id), reason.rule());
         }
         let action = Action::Adopt { id: found.id.clone(), paused: found.paused };
         self.state = State::Adopting { began: turn.now, found };
@@ -153,7 +153,7 @@ impl Create {
 
     pub(super) fn adopted(&mut self, found: Found, turn: Turn<'_>) -> Step {
         self.refund(turn);
-        self.done(found.id, How::Adopted, Rule::AdoptionConfirmed, turn)
+        self.done(found.id, How::Adopted, Rule::AdoptionConfirmed)
     }
 
     /// It was there and is gone: killed by somebody, or at the end of its time. It is not made again.
@@ -169,10 +169,10 @@ impl Create {
         let wait = failure.retry_after.unwrap_or_else(|| backoff(spent, turn.random));
         let at = turn.now.saturating_add(wait);
         if self.look_ups_left() == 0 {
-            return self.unknown(UnknownReason::LookUpsUsed, Some(found.id), Rule::LookUpsUsed, turn);
+            return self.unknown(UnknownReason::LookUpsUsed, Some(found.id), Rule::LookUpsUsed);
         }
         if self.is_late(at) {
-            return self.unknown(UnknownReason::Deadline, Some(found.id), Rule::Deadline, turn);
+            return self.unknown(UnknownReason::Deadline, Some(found.id), Rule::Deadline);
         }
         self.adopt_at(at, found, Rule::AdoptAgain, turn)
     }

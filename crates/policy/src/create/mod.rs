@@ -181,7 +181,7 @@ impl Create {
             return self.abandon(sent, turn);
         }
         match (core::mem::replace(&mut self.state, State::Finished), input) {
-            (State::Ended { at, end }, Input::Continue) => self.after_end(at, &end, turn),
+            (State::Ended(end), Input::Continue) => self.after_end(&end, turn),
             (State::Sweeping(sweep), input) => self.sweep(sweep, input, turn),
             (State::Finished, _) => self.finished(Rule::NothingToSweep),
             (state, Input::Continue) if self.is_late(now) && !state.has_ended() => self.time_out(&state, turn),

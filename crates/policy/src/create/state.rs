@@ -30,7 +30,7 @@ pub(super) enum State {
     /// A fetch runs.
     Adopting { began: Duration, found: Found },
     /// The call has ended; the sweep has not begun.
-    Ended { at: Duration, end: End },
+    Ended(End),
     /// The call has ended, and doubles are looked for.
     Sweeping(Sweep),
     /// Nothing more to do.
@@ -39,7 +39,7 @@ pub(super) enum State {
 
 impl State {
     pub(super) fn has_ended(&self) -> bool {
-        matches!(self, Self::Ended { .. } | Self::Sweeping(_) | Self::Finished)
+        matches!(self, Self::Ended(_) | Self::Sweeping(_) | Self::Finished)
     }
 }
 

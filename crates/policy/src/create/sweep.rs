@@ -66,7 +66,7 @@ enum Stage {
 }
 
 impl Sweep {
-    pub(super) fn new(create: &Create, keep: Keep, handle: Option<String>, ended: Duration) -> Self {
+    pub(super) fn new(create: &Create, keep: Keep, handle: Option<String>, now: Duration) -> Self {
         let options = &create.call.options;
         Self {
             intent: create.intent,
@@ -76,15 +76,15 @@ impl Sweep {
             sends: create.sends,
             one_key: create.keys.number == 0,
             evidence: None,
-            second: ended.saturating_add(options.settle),
-            bound: ended.saturating_add(options.cleanup_timeout),
+            second: now.saturating_add(options.settle),
+            bound: now.saturating_add(options.cleanup_timeout),
             requests: CLEANUP_LOOKUPS,
             late: false,
             repeats: 0,
             once_more: false,
             killed: Vec::new(),
             left: Vec::new(),
-            stage: Stage::Due(ended, Rule::SweepAtOnce),
+            stage: Stage::Due(now, Rule::SweepAtOnce),
         }
     }
 
