@@ -127,6 +127,12 @@ impl Conn {
         (busy.open == 0).then_some(busy.idle_since)
     }
 
+    /// Those of a script's numbers at which something may happen to a request.
+    pub(crate) fn marks(&self, all: &[u64], at: fn(u64) -> Moment, request: &Request) -> Vec<u64> {
+        let occasion = Occasion { connection: self.number, version: self.version(), request: Some(request) };
+        self.engine.marks(all, at, &occasion)
+    }
+
     /// The faults of a moment, in order.
     pub(crate) async fn happen(self: &Arc<Self>, moment: Moment, request: Option<&Request>) -> Flow {
         let engine = &self.engine;

@@ -80,6 +80,22 @@ impl Engine {
 
     /// Whether a rule's conditions hold. Counts the occasion.
     pub(crate) fn holds(&self, index: usize, occasion: &Occasion<'_>) -> bool {
+        if !self.fits(index, occasion) {
+            return false;
+        }
+        let count = self.counts[index].fetch_add(1, Ordering::Relaxed) + 1;
+        let wanted = &self.script.rules[index].when.count;
+        wanted.as_ref().is_none_or(|wanted| wanted.matches(count, || self.draw(index, "count", &[])))
+    }
+
+    /// Those of a script's numbers at which a rule may hold, so that nothing is cut where none does.
+    pub(crate) fn marks(&self, all: &[u64], at: fn(u64) -> Moment, occasion: &Occasion<'_>) -> Vec<u64> {
+        let fits = |mark: &u64| self.at(at(*mark)).iter().any(|index| self.fits(*index, occasion));
+        all.iter().copied().filter(fits).collect()
+    }
+
+    /// Whether all conditions hold but for the count.
+    fn fits(&self, index: usize, occasion: &Occasion<'_>) -> bool {
         let Rule { when, .. } = &self.script.rules[index];
         let by_connection = || self.draw(index, "connection", &[occasion.connection]);
         let number = |wanted: &Option<Number>, number: u64| {
@@ -97,20 +113,12 @@ impl Engine {
                     .request_id
                     .as_ref()
                     .is_none_or(|wanted| request.id.as_ref().is_some_and(|id| wanted.matches(id.as_bytes())))
-                && when.share.is_none_or(|share| {
-                    let salt = request.id.is_none().then_some(occasion.connection).unwrap_or_default();
-                    let name = request.id.as_deref().unwrap_or_default();
-                    share.holds(self.draw(index, name, &[salt, self.stream_salt(request)]))
-                })
+                && when.share.is_none_or(|share| share.holds(self.request_draw(index, occasion.connection, request)))
         };
-        let holds = number(&when.connection, occasion.connection)
+        number(&when.connection, occasion.connection)
             && when.version.is_none_or(|version| Some(version) == occasion.version)
             && occasion.request.is_none_or(of_request)
-            && when.probability.is_none_or(|probability| probability.holds(self.occasion_draw(index, occasion)));
-        holds && {
-            let count = self.counts[index].fetch_add(1, Ordering::Relaxed) + 1;
-            number(&when.count, count)
-        }
+            && when.probability.is_none_or(|probability| probability.holds(self.occasion_draw(index, occasion)))
     }
 
     /// A number that looks random and follows from the seed, what it is for, and whom it concerns.
@@ -129,9 +137,12 @@ impl Engine {
         }
     }
 
-    /// A request without an id is a request of its own.
-    fn stream_salt(&self, request: &Request) -> u64 {
-        if request.id.is_some() { 0 } else { u64::from(request.stream) }
+    /// The same for all tries of a request. One without an id is a request of its own.
+    fn request_draw(&self, index: usize, connection: u64, request: &Request) -> u64 {
+        match &request.id {
+            Some(id) => self.draw(index, id, &[]),
+            None => self.draw(index, "request", &[connection, u64::from(request.stream)]),
+        }
     }
 
     fn draw(&self, index: usize, name: &str, numbers: &[u64]) -> u64 {

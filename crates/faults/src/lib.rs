@@ -2,6 +2,7 @@
 #![deny(missing_docs)]
 
 mod answering;
+mod catalog;
 mod conn;
 mod date;
 mod digest;
@@ -22,6 +23,7 @@ mod socket;
 mod tls;
 mod upstream;
 
+pub use catalog::{FaultInfo, ReadyScript, catalog, ready_scripts};
 pub use digest::digest;
 pub(crate) use digest::more as digest_more;
 pub use log::{ConnectionRecord, Direction, Event, Happening, Log, Report, Totals, TryRecord};

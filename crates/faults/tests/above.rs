@@ -1,6 +1,6 @@
 //! Statuses and their headers, as a raw socket sees them.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod support;
 

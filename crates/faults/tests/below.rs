@@ -1,6 +1,6 @@
 //! What happens below HTTP, as a raw socket or a TLS client sees it.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod support;
 

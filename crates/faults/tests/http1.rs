@@ -1,6 +1,6 @@
 //! HTTP/1.1 faults as a raw socket sees them.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! A proxy in front of a server that does nothing wrong.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod support;
 

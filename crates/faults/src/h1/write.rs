@@ -39,8 +39,8 @@ impl RequestSide<'_> {
         }
         head.extend_from_slice(b"\r\n");
         let mut at = 0;
-        for mark in &engine.answer_head {
-            let mark = usize::try_from(*mark).unwrap_or(usize::MAX);
+        for mark in conn.marks(&engine.answer_head, Moment::AnswerHead, request) {
+            let mark = usize::try_from(mark).unwrap_or(usize::MAX);
             if (at..head.len()).contains(&mark) {
                 conn.out.put(|out| out.extend_from_slice(&head[at..mark]));
                 at = mark;
@@ -50,7 +50,8 @@ impl RequestSide<'_> {
         conn.out.put(|out| out.extend_from_slice(&head[at..]));
         conn.log.a_try(conn.number, request.stream, |a_try| a_try.status = Some(status));
         moment(&conn, Moment::AnswerBody(0), request).await?;
-        let mut marks = engine.answer_body.iter().copied().filter(|mark| *mark > 0).peekable();
+        let marks = conn.marks(&engine.answer_body, Moment::AnswerBody, request);
+        let mut marks = marks.into_iter().filter(|mark| *mark > 0).peekable();
         let (mut written, mut pieces) = (0_u64, 0_u64);
         loop {
             if let Err(error) = body.ready().await {

@@ -100,7 +100,8 @@ impl Conn {
             return Ok(());
         }
         let engine = self.engine.clone();
-        let mut marks = engine.answer_body.iter().copied().filter(|mark| *mark > 0).peekable();
+        let marks = self.marks(&engine.answer_body, Moment::AnswerBody, request);
+        let mut marks = marks.into_iter().filter(|mark| *mark > 0).peekable();
         let (mut written, mut pieces, mut ended) = (0_u64, 0_u64, false);
         loop {
             self.body_ready(stream, &mut body).await?;
