@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::explain::ExplainArgs;
+use crate::faults::FaultsArgs;
 use crate::probe::ProbeArgs;
 
 /// The longest timeout that can be given: a year.
@@ -44,6 +45,8 @@ pub(crate) enum Task {
     Probe(ProbeArgs),
     /// Tell what would happen after an attempt, and by which rule
     Explain(ExplainArgs),
+    /// Serve HTTP that misbehaves by a script, to test a client against
+    Faults(FaultsArgs),
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 mod args;
 mod exit;
 mod explain;
+mod faults;
 mod probe;
 mod run;
 mod serve;
@@ -41,6 +42,7 @@ fn start(cli: Cli) -> Result<u8, Failure> {
         Task::Run(args) => runtime.block_on(run::run(args)),
         Task::Serve(args) => runtime.block_on(serve::serve(args)),
         Task::Probe(args) => runtime.block_on(probe::run(args)),
+        Task::Faults(args) => runtime.block_on(faults::run(args)),
         Task::Explain(args) => explain::run(&args),
     };
     // A read of the terminal may still block; it must not keep the program from ending.
