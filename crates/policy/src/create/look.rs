@@ -95,8 +95,7 @@ impl Create {
     fn cannot_tell(&mut self, wait: Duration, hopeless: bool, turn: Turn<'_>) -> Step {
         let first = self.question.as_ref().is_some_and(|question| question.absent == Absent::FirstSend);
         if first && self.may_repeat() && !self.is_late(turn.now) {
-            // The key finds what the list does not tell.
-            self.question = None;
+            // The key finds what the list does not tell. The question stays: what an earlier call did is not known.
             return self.send(FIRST, Rule::SameKeyWhileHonoured, turn);
         }
         if hopeless {
