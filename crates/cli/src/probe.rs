@@ -3,7 +3,9 @@
 mod progress;
 mod tally;
 
+use std::fmt::Display;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -48,9 +50,9 @@ pub(crate) struct ProbeArgs {
     /// A header that carries r0, r1, … and stays the same over the attempts of a call
     #[arg(long, value_name = "NAME", value_parser = header_name)]
     request_id_header: Option<HeaderName>,
-    /// The HTTP version
-    #[arg(long, value_name = "VERSION", default_value = "1.1", value_parser = http_version)]
-    http: HttpVersion,
+    /// The HTTP version, 1.1 or 2 [default: what the server chooses over https, else 1.1]
+    #[arg(long, value_name = "VERSION", value_parser = http_version)]
+    http: Option<HttpVersion>,
     /// Retries after an answer or an unknown outcome [default: 3]
     #[arg(long, value_name = "N", value_parser = retries, allow_hyphen_values = true)]
     retries: Option<u32>,
@@ -60,6 +62,12 @@ pub(crate) struct ProbeArgs {
     /// Deadline of each call in seconds; 0 is none [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true)]
     timeout: Option<Duration>,
+    /// Accept any certificate; for tests only
+    #[arg(long, conflicts_with = "ca")]
+    insecure: bool,
+    /// Trust the certificates of this PEM file besides the platform's
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -131,7 +139,7 @@ struct Plan {
 impl Plan {
     fn new(args: &ProbeArgs) -> Result<Self, Failure> {
         let uri = uri(&args.url)?;
-        let mut client = Client::builder().http_version(args.http);
+        let mut client = Client::builder().http_version(args.http.unwrap_or_default());
         if let Some(retries) = args.retries {
             client = client.retries(retries);
         }
@@ -140,6 +148,12 @@ impl Plan {
         }
         if let Some(timeout) = args.timeout {
             client = client.request_timeout(timeout);
+        }
+        client = client.danger_accept_invalid_certificates(args.insecure);
+        if let Some(path) = &args.ca {
+            let wrong = |error: &dyn Display| Failure::usage(format!("--ca {}: {error}", path.display()));
+            let pem = std::fs::read(path).map_err(|error| wrong(&error))?;
+            client = client.add_root_certificates(&pem).map_err(|error| wrong(&error))?;
         }
         let size = if args.body == BodyKind::None { 0 } else { args.body_size as usize };
         Ok(Self {
@@ -198,9 +212,8 @@ fn uri(text: &str) -> Result<Uri, Failure> {
     let uri: Uri =
         text.parse().map_err(|error| wrong(&format!("is no URL ({error}); it should look like http://host/path")))?;
     match uri.scheme_str() {
-        Some("http") => Ok(uri),
-        Some("https") => Err(wrong("is not supported yet: https needs TLS, which this version does not have")),
-        _ => Err(wrong("must begin with http://")),
+        Some("http" | "https") => Ok(uri),
+        _ => Err(wrong("must begin with http:// or https://")),
     }
 }
 

@@ -63,7 +63,7 @@ pub(crate) async fn run(
         client,
         origin: client.origin(authority),
         version,
-        head: Head::new(head.method, head.uri, head.headers, version)?,
+        head: Head::new(head.method, head.uri, head.headers)?,
         body: body.into_replay(options.replay_buffer_limit),
         options,
         collect,
@@ -148,8 +148,7 @@ impl Call<'_> {
         let sent = SentFlag::default();
         let deadline = self.deadline().map(|deadline| self.started + deadline);
         let own = self.options.attempt_timeout.map(|limit| Instant::now() + limit);
-        let request = self.head.request(number, self.body.attempt());
-        let attempt = self.attempt_and_read(request, wanted, &sent);
+        let attempt = self.attempt_and_read(number, wanted, &sent);
 
         let (outcome, answer, source, at) = match bounded(attempt, deadline, own).await {
             Ok(read) => read,
@@ -186,10 +185,12 @@ impl Call<'_> {
 
     async fn attempt_and_read(
         &self,
-        request: Request<AttemptBody>,
+        number: usize,
         wanted: Wanted,
         sent: &SentFlag,
     ) -> (Outcome, Option<Answer>, Option<BoxError>, At) {
+        let body = self.body.attempt();
+        let request = |version| self.head.request(version, number, body);
         let attempted = self.origin.attempt(self.version, request, wanted, sent).await;
         let at = At::of(&attempted);
         let response = match attempted.result {
@@ -289,37 +290,37 @@ async fn bounded<F: Future>(future: F, call: Option<Instant>, attempt: Option<In
 /// A request's head, ready to be sent any number of times.
 struct Head {
     method: Method,
+    /// With scheme and authority, as HTTP/2 wants it.
     uri: Uri,
+    /// Origin form (RFC 9112 §3.2.1), as HTTP/1.1 wants it.
+    path: Uri,
+    host: HeaderValue,
     headers: HeaderMap,
-    version: Version,
 }
 
 impl Head {
-    fn new(method: Method, uri: Uri, mut headers: HeaderMap, version: HttpVersion) -> Result<Self, Error> {
-        let (uri, version) = match version {
-            HttpVersion::Http2 => (uri, Version::HTTP_2),
-            HttpVersion::Http1 => {
-                // Origin form (RFC 9112 §3.2.1): the authority goes into Host.
-                let authority = uri.authority().map_or("", |a| a.as_str());
-                let host = HeaderValue::try_from(authority)
-                    .map_err(|_| Error::invalid(format!("{}: the host is no header value", Redacted(&uri))))?;
-                headers.entry(HOST).or_insert(host);
-                let path = uri.path_and_query().map_or("/", |p| p.as_str());
-                let origin_form =
-                    Uri::try_from(path).map_err(|e| Error::invalid(format!("{}: {e}", Redacted(&uri))))?;
-                (origin_form, Version::HTTP_11)
-            }
-        };
-        Ok(Self { method, uri, headers, version })
+    fn new(method: Method, uri: Uri, headers: HeaderMap) -> Result<Self, Error> {
+        let authority = uri.authority().map_or("", |a| a.as_str());
+        let host = HeaderValue::try_from(authority)
+            .map_err(|_| Error::invalid(format!("{}: the host is no header value", Redacted(&uri))))?;
+        let path = uri.path_and_query().map_or("/", |p| p.as_str());
+        let path = Uri::try_from(path).map_err(|e| Error::invalid(format!("{}: {e}", Redacted(&uri))))?;
+        Ok(Self { method, uri, path, host, headers })
     }
 
-    fn request(&self, number: usize, body: AttemptBody) -> Request<AttemptBody> {
+    fn request(&self, version: HttpVersion, number: usize, body: AttemptBody) -> Request<AttemptBody> {
         let length = body.size_hint().exact();
         let mut request = Request::new(body);
         *request.method_mut() = self.method.clone();
-        *request.uri_mut() = self.uri.clone();
-        *request.version_mut() = self.version;
         *request.headers_mut() = self.headers.clone();
+        if version == HttpVersion::Http2 {
+            *request.uri_mut() = self.uri.clone();
+            *request.version_mut() = Version::HTTP_2;
+        } else {
+            *request.uri_mut() = self.path.clone();
+            *request.version_mut() = Version::HTTP_11;
+            request.headers_mut().entry(HOST).or_insert_with(|| self.host.clone());
+        }
         if number > 1 {
             request.headers_mut().insert(ATTEMPT.clone(), HeaderValue::from(number));
         }

@@ -16,6 +16,7 @@ use crate::call::{self, Answer};
 use crate::error::Error;
 use crate::options::{CallOptions, Defaults, HttpVersion, Limits};
 use crate::pool::{Authority, Origin, origin};
+use crate::tls::Tls;
 
 /// Makes HTTP calls. Clones are cheap and share connections, budgets and options.
 ///
@@ -39,6 +40,7 @@ struct Inner {
     defaults: Defaults,
     limits: Limits,
     version: HttpVersion,
+    tls: Tls,
     max_response_size: usize,
     random: Mutex<fastrand::Rng>,
 }
@@ -95,7 +97,7 @@ impl Client {
     }
 
     pub(crate) fn origin(&self, authority: Authority) -> Arc<Origin> {
-        origin(authority, self.inner.limits)
+        origin(authority, self.inner.limits, &self.inner.tls)
     }
 }
 
@@ -128,6 +130,7 @@ pub struct ClientBuilder {
     defaults: Defaults,
     limits: Limits,
     version: HttpVersion,
+    tls: Tls,
     max_response_size: usize,
     seed: Option<u64>,
 }
@@ -141,6 +144,7 @@ impl Default for ClientBuilder {
             defaults: Defaults::default(),
             limits: Limits::default(),
             version: HttpVersion::default(),
+            tls: Tls::default(),
             max_response_size: DEFAULT_MAX_RESPONSE_SIZE,
             seed: None,
         }
@@ -205,7 +209,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Which HTTP version to speak. Default HTTP/1.1.
+    /// Which HTTP version to speak. Default: what the server chooses in the TLS handshake; without TLS HTTP/1.1.
     #[must_use]
     pub fn http_version(mut self, version: HttpVersion) -> Self {
         self.version = version;
@@ -252,6 +256,23 @@ impl ClientBuilder {
         self
     }
 
+    /// Trusts these certificates besides the platform's, which `SSL_CERT_FILE` can replace. `pem` may hold several.
+    ///
+    /// # Errors
+    ///
+    /// When `pem` holds no certificate.
+    pub fn add_root_certificates(mut self, pem: &[u8]) -> Result<Self, Error> {
+        self.tls.add_roots(pem)?;
+        Ok(self)
+    }
+
+    /// Accepts any certificate. For tests: whoever sits in between can read and change everything. Default off.
+    #[must_use]
+    pub fn danger_accept_invalid_certificates(mut self, accept: bool) -> Self {
+        self.tls.accept_invalid(accept);
+        self
+    }
+
     /// Makes the jitter of waits repeatable: the same seed draws the same numbers.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
@@ -266,6 +287,7 @@ impl ClientBuilder {
                 defaults: self.defaults,
                 limits: self.limits,
                 version: self.version,
+                tls: self.tls,
                 max_response_size: self.max_response_size,
                 random: Mutex::new(self.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed)),
             }),

@@ -20,7 +20,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What this version does not do yet: TLS (an `https` URL is refused) and proxies.
+//! What this version does not do yet: proxies.
 
 #![deny(missing_docs)]
 
@@ -33,6 +33,7 @@ mod error;
 mod io;
 mod options;
 mod pool;
+mod tls;
 
 pub use body::{Body, BoxError, ResponseBody};
 pub use call::History;

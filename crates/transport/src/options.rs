@@ -22,13 +22,15 @@ const DEFAULT_PING_INTERVAL: Duration = Duration::from_secs(20);
 /// How long the answer may take.
 const DEFAULT_PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Which HTTP version a client speaks. There is no negotiation without TLS.
+/// Which HTTP version a client speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HttpVersion {
-    /// HTTP/1.1 (RFC 9112): one exchange at a time on a connection.
+    /// What the server chooses in the TLS handshake (RFC 7301), HTTP/2 first; without TLS HTTP/1.1.
     #[default]
+    Auto,
+    /// HTTP/1.1 (RFC 9112): one exchange at a time on a connection.
     Http1,
-    /// HTTP/2 with prior knowledge (RFC 9113 §3.3): many exchanges on a connection.
+    /// HTTP/2 (RFC 9113): many exchanges on a connection; without TLS with prior knowledge (§3.3).
     Http2,
 }
 

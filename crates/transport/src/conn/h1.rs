@@ -6,13 +6,12 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 
 use oncebox_policy::Cause;
 
 use super::Failure;
 use crate::body::AttemptBody;
-use crate::io::{Observed, Protocol, Wire};
+use crate::io::{Observed, Protocol, Stream, Wire};
 
 /// An idle HTTP/1.1 connection.
 pub(crate) struct H1Connection {
@@ -24,7 +23,7 @@ pub(crate) struct H1Connection {
 
 impl H1Connection {
     /// Takes over a new socket. `id` names the connection in histories.
-    pub(crate) async fn open(socket: TcpStream, id: u64) -> Result<Self, hyper::Error> {
+    pub(crate) async fn open(socket: Stream, id: u64) -> Result<Self, hyper::Error> {
         let (io, wire) = Observed::new(socket, Protocol::Http1);
         let (sender, driver) = http1::Builder::new().preserve_header_case(false).handshake(TokioIo::new(io)).await?;
         // Ends when the connection does, or when the sender and the response body are dropped.

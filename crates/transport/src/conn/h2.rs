@@ -17,13 +17,12 @@ use http::{Request, Response};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use oncebox_policy::Cause;
-use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::Failure;
 use crate::body::{AttemptBody, BoxError};
-use crate::io::{Observed, Protocol, Wire};
+use crate::io::{Observed, Protocol, Stream, Wire};
 use crate::pool::{Load, Permit};
 
 /// Stream window: how much of one response may wait unread.
@@ -117,7 +116,7 @@ impl Drop for H2Stream {
 impl H2Connection {
     /// Takes over a new socket. `load` says how many streams may be open before the peer's first SETTINGS.
     pub(crate) async fn open(
-        socket: TcpStream,
+        socket: Stream,
         id: u64,
         load: Load,
         liveness: Liveness,
@@ -358,7 +357,7 @@ impl H2Connection {
 
 /// Runs one connection: keeps the cap current, drains it on GOAWAY, asks whether a silent peer lives.
 struct Driver<O> {
-    driver: h2::client::Connection<Observed<TcpStream>, Bytes>,
+    driver: h2::client::Connection<Observed<Stream>, Bytes>,
     facts: Arc<Facts>,
     connection: Weak<H2Connection>,
     owner: Weak<O>,

@@ -7,6 +7,8 @@
 mod frames;
 mod observed;
 mod stale;
+mod stream;
 
 pub(crate) use observed::{GoAway, Observed, Protocol, Wire};
 pub(crate) use stale::CheckStale;
+pub(crate) use stream::Stream;

@@ -14,11 +14,13 @@ use crate::body::Held;
 use crate::conn::{Failure, H1Connection};
 use crate::dial::dial;
 use crate::options::Limits;
+use crate::tls::{Offer, Tls};
 
 /// See the module.
 pub(crate) struct Http1Pool {
     authority: Authority,
     limits: Limits,
+    tls: Tls,
     /// One for each connection that may be in use; first come, first served.
     room: Arc<Semaphore>,
     /// The most recently used one is at the end.
@@ -33,10 +35,11 @@ pub(crate) struct Leased {
 }
 
 impl Http1Pool {
-    pub(super) fn new(authority: Authority, limits: Limits) -> Arc<Self> {
+    pub(super) fn new(authority: Authority, limits: Limits, tls: Tls) -> Arc<Self> {
         Arc::new(Self {
             authority,
             limits,
+            tls,
             room: Arc::new(Semaphore::new(limits.max_connections)),
             idle: Mutex::default(),
             failed_dials: AtomicU32::new(0),
@@ -57,8 +60,8 @@ impl Http1Pool {
 
     async fn dial(&self) -> Result<H1Connection, Failure> {
         let round = self.failed_dials();
-        let opened = match dial(&self.authority).await {
-            Ok(socket) => H1Connection::open(socket, next_connection_id())
+        let opened = match dial(&self.authority, &self.tls, Offer::Http1).await {
+            Ok(dialled) => H1Connection::open(dialled.stream, next_connection_id())
                 .await
                 .map_err(|error| Failure::dial(Phase::Connect, error)),
             Err(failure) => Err(failure),
@@ -90,7 +93,7 @@ impl Http1Pool {
         None
     }
 
-    fn put_idle(&self, connection: H1Connection) {
+    pub(super) fn put_idle(&self, connection: H1Connection) {
         if connection.is_closed() {
             return;
         }

@@ -11,15 +11,17 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::growth::{Demand, dials};
+use super::http1::Http1Pool;
 use super::learned::Learned;
 use super::origin::Authority;
 use super::permit::Permit;
 use super::pick::{Load, pick};
 use super::queue::{Place, Queue};
 use super::registry::next_connection_id;
-use crate::conn::{Failure, H2Connection, Liveness, Owner};
+use crate::conn::{Failure, H1Connection, H2Connection, Liveness, Owner};
 use crate::dial::dial;
 use crate::options::Limits;
+use crate::tls::{Offer, Tls};
 
 /// A worn connection that is idle for this long and was not retired lives longer than was thought.
 const OUTLIVED_AFTER: Duration = Duration::from_secs(1);
@@ -41,12 +43,25 @@ pub(crate) struct Want {
     pub(crate) fresh: bool,
     /// Failed connects and refusals are not repeated: before the peer's SETTINGS one stream at a time is risked.
     pub(crate) cautious: bool,
+    /// The server may choose HTTP/1.1.
+    pub(crate) may_choose: bool,
+}
+
+/// Why there is no stream.
+#[derive(Debug)]
+pub(crate) enum Unserved {
+    Failed(Failure),
+    /// The server chose HTTP/1.1.
+    ChoseHttp1,
 }
 
 /// See the module.
 pub(crate) struct Http2Pool {
     authority: Authority,
     limits: Limits,
+    tls: Tls,
+    /// Takes the connections of servers that choose HTTP/1.1.
+    http1: Arc<Http1Pool>,
     /// Active and cold connections.
     connections: ArcSwap<Vec<Arc<H2Connection>>>,
     waiting: AtomicUsize,
@@ -77,13 +92,30 @@ struct Waiter {
 struct Unavailable {
     phase: Phase,
     detail: ShortText,
+    chose_http1: bool,
+}
+
+impl Unavailable {
+    fn new(phase: Phase, detail: ShortText) -> Self {
+        Self { phase, detail, chose_http1: false }
+    }
+
+    fn into_unserved(self) -> Unserved {
+        if self.chose_http1 {
+            Unserved::ChoseHttp1
+        } else {
+            Unserved::Failed(Failure::no_connection(self.phase, self.detail))
+        }
+    }
 }
 
 impl Http2Pool {
-    pub(super) fn new(authority: Authority, limits: Limits) -> Arc<Self> {
+    pub(super) fn new(authority: Authority, limits: Limits, tls: Tls, http1: Arc<Http1Pool>) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             authority,
             limits,
+            tls,
+            http1,
             connections: ArcSwap::default(),
             waiting: AtomicUsize::new(0),
             connecting: AtomicUsize::new(0),
@@ -101,9 +133,9 @@ impl Http2Pool {
     }
 
     /// A stream. Dropping the future leaves the queue.
-    pub(crate) async fn acquire(self: &Arc<Self>, want: Want) -> Result<Permit, Failure> {
+    pub(crate) async fn acquire(self: &Arc<Self>, want: Want) -> Result<Permit, Unserved> {
         if want.fresh {
-            return self.dial_for_one().await;
+            return self.dial_for_one(want.may_choose).await;
         }
         if self.waiting.load(Ordering::SeqCst) == 0
             && let Some(permit) = self.try_pick(want)
@@ -123,8 +155,8 @@ impl Http2Pool {
         };
         match handed.await {
             Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(unavailable)) => Err(Failure::no_connection(unavailable.phase, unavailable.detail)),
-            Err(_) => Err(Failure::not_sent("the pool was closed")),
+            Ok(Err(unavailable)) => Err(unavailable.into_unserved()),
+            Err(_) => Err(Unserved::Failed(Failure::not_sent("the pool was closed"))),
         }
     }
 
@@ -181,7 +213,7 @@ impl Http2Pool {
                 Some(last) => ShortText::new(&format!("GOAWAY with last stream id {last} before it served anything")),
                 None => ShortText::new("the connection ended before it served anything"),
             };
-            self.dial_failed(&mut slow, self.failed_dials(), Unavailable { phase: Phase::Connect, detail });
+            self.dial_failed(&mut slow, self.failed_dials(), Unavailable::new(Phase::Connect, detail));
         }
         // What a GOAWAY refuses comes back at once.
         self.grow(&mut slow, connection.refused_streams() as usize);
@@ -269,20 +301,32 @@ impl Http2Pool {
             self.look_again(slow, at);
             return;
         }
+        let may_choose = slow.queue.front().is_some_and(|waiter| waiter.want.may_choose);
         for _ in 0..count {
             self.connecting.fetch_add(1, Ordering::AcqRel);
             let Some(pool) = self.this.upgrade() else { return };
             tokio::spawn(async move {
                 // Counted down also when the runtime ends and drops this.
                 let connecting = Connecting { pool: &pool, round: pool.failed_dials() };
-                let opened = pool.open().await;
+                let opened = pool.open(may_choose).await;
                 connecting.end(opened);
             });
         }
     }
 
-    async fn open(&self) -> Result<Arc<H2Connection>, Failure> {
-        let socket = dial(&self.authority).await?;
+    async fn open(&self, may_choose: bool) -> Result<Arc<H2Connection>, Unavailable> {
+        let offer = if may_choose { Offer::Either } else { Offer::Http2 };
+        let dialled = dial(&self.authority, &self.tls, offer).await.map_err(unavailable)?;
+        if self.authority.is_https() && !dialled.chose_http2 {
+            if !may_choose {
+                let detail = "the server does not speak HTTP/2 (http_version)".into();
+                return Err(Unavailable::new(Phase::Tls, detail));
+            }
+            let connection = H1Connection::open(dialled.stream, next_connection_id()).await;
+            let connection = connection.map_err(|error| unavailable(Failure::dial(Phase::Connect, error)))?;
+            self.http1.put_idle(connection);
+            return Err(Unavailable { chose_http1: true, ..Unavailable::new(Phase::Tls, ShortText::EMPTY) });
+        }
         let load = {
             let slow = self.slow.lock();
             let known = slow.learned.is_announced();
@@ -290,9 +334,9 @@ impl Http2Pool {
             Load::new(cap, slow.learned.lifetime())
         };
         let liveness = Liveness { interval: self.limits.ping_interval, timeout: self.limits.ping_timeout };
-        H2Connection::open(socket, next_connection_id(), load, liveness, self.this.clone())
+        H2Connection::open(dialled.stream, next_connection_id(), load, liveness, self.this.clone())
             .await
-            .map_err(|error| Failure::dial(Phase::Connect, error))
+            .map_err(|error| unavailable(Failure::dial(Phase::Connect, error)))
     }
 
     fn opened(&self, slow: &mut Slow, connection: Arc<H2Connection>) {
@@ -321,14 +365,19 @@ impl Http2Pool {
         let at = Instant::now() + dial_backoff(failed, 0.0);
         slow.not_before = Some(at);
         if self.connections.load().is_empty() && self.connecting.load(Ordering::Acquire) == 0 {
-            for waiter in slow.queue.drain() {
-                // One that left in the meantime needs no answer.
-                let _ = waiter.served.send(Err(why));
-            }
-            self.waiting.store(0, Ordering::SeqCst);
+            self.dismiss(slow, why);
         } else if !slow.queue.is_empty() {
             self.look_again(slow, at);
         }
+    }
+
+    /// Tells all who wait that there will be no stream.
+    fn dismiss(&self, slow: &mut Slow, why: Unavailable) {
+        for waiter in slow.queue.drain() {
+            // One that left in the meantime needs no answer.
+            let _ = waiter.served.send(Err(why));
+        }
+        self.waiting.store(0, Ordering::SeqCst);
     }
 
     fn look_again(&self, slow: &mut Slow, at: Instant) {
@@ -347,8 +396,8 @@ impl Http2Pool {
     }
 
     /// A connection of its own, for a request that may use no other.
-    async fn dial_for_one(self: &Arc<Self>) -> Result<Permit, Failure> {
-        let connection = self.open().await?;
+    async fn dial_for_one(self: &Arc<Self>, may_choose: bool) -> Result<Permit, Unserved> {
+        let connection = self.open(may_choose).await.map_err(Unavailable::into_unserved)?;
         let taken = connection.load().take();
         let mut slow = self.slow.lock();
         self.opened(&mut slow, connection.clone());
@@ -356,7 +405,7 @@ impl Http2Pool {
         if taken {
             Ok(Permit::new(connection, self.clone()))
         } else {
-            Err(Failure::not_sent("the new connection takes no streams"))
+            Err(Unserved::Failed(Failure::not_sent("the new connection takes no streams")))
         }
     }
 
@@ -427,6 +476,13 @@ impl Owner for Http2Pool {
     }
 }
 
+fn unavailable(failure: Failure) -> Unavailable {
+    match failure.outcome {
+        Outcome::NotSent(not_sent) => Unavailable::new(not_sent.phase, not_sent.detail),
+        _ => Unavailable::new(Phase::Connect, ShortText::new(&failure.source.to_string())),
+    }
+}
+
 /// A place in the queue that is given up when the future is dropped.
 struct Waiting<'a> {
     pool: &'a Http2Pool,
@@ -450,20 +506,16 @@ struct Connecting<'a> {
 }
 
 impl Connecting<'_> {
-    fn end(self, opened: Result<Arc<H2Connection>, Failure>) {
+    fn end(self, opened: Result<Arc<H2Connection>, Unavailable>) {
         let (pool, round) = (self.pool, self.round);
         let mut slow = pool.slow.lock();
         // Under the lock: nobody may see neither the dial nor its connection, and dial for it once more.
         drop(self);
         match opened {
             Ok(connection) => pool.opened(&mut slow, connection),
-            Err(failure) => {
-                let why = match failure.outcome {
-                    Outcome::NotSent(not_sent) => Unavailable { phase: not_sent.phase, detail: not_sent.detail },
-                    _ => Unavailable { phase: Phase::Connect, detail: ShortText::new(&failure.source.to_string()) },
-                };
-                pool.dial_failed(&mut slow, round, why);
-            }
+            // The dial did not fail: whoever waits goes on over HTTP/1.1.
+            Err(why) if why.chose_http1 => pool.dismiss(&mut slow, why),
+            Err(why) => pool.dial_failed(&mut slow, round, why),
         }
     }
 }

@@ -10,15 +10,18 @@ use oncebox_policy::{Budget, Connection, Outcome};
 use tokio::time::Instant;
 
 use super::http1::{HeldHttp1, Http1Pool};
-use super::http2::{Http2Pool, Want};
+use super::http2::{Http2Pool, Unserved, Want};
+use super::permit::Permit;
 use crate::body::{AttemptBody, Held, ResponseBody};
 use crate::conn::{Failure, H2Connection, H2Stream};
 use crate::error::Error;
 use crate::options::{HttpVersion, Limits};
+use crate::tls::Tls;
 
-/// Host and port.
+/// Scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Authority {
+    https: bool,
     host: String,
     port: u16,
 }
@@ -26,16 +29,11 @@ pub(crate) struct Authority {
 impl Authority {
     /// Parses what a request's URI names. Everything is refused here that could not be dialled.
     pub(crate) fn of(uri: &Uri) -> Result<Self, Error> {
-        match uri.scheme() {
-            Some(scheme) if *scheme == Scheme::HTTP => {}
-            Some(scheme) if *scheme == Scheme::HTTPS => {
-                return Err(Error::invalid(format!(
-                    "{}: https is not supported yet by this transport; use an http URL, or a local TLS proxy in front",
-                    Redacted(uri)
-                )));
-            }
+        let https = match uri.scheme() {
+            Some(scheme) if *scheme == Scheme::HTTP => false,
+            Some(scheme) if *scheme == Scheme::HTTPS => true,
             _ => return Err(Error::invalid(format!("{}: a URL must begin with http:// or https://", Redacted(uri)))),
-        }
+        };
         let host = uri.host().filter(|host| !host.is_empty());
         let host = host.ok_or_else(|| Error::invalid(format!("{}: the URL names no host", Redacted(uri))))?;
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
@@ -46,7 +44,12 @@ impl Authority {
         }
         // IPv6 literals stand in brackets in a URI, and without them in a socket address.
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        Ok(Self { host, port: uri.port_u16().unwrap_or(80) })
+        let port = uri.port_u16().unwrap_or(if https { 443 } else { 80 });
+        Ok(Self { https, host, port })
+    }
+
+    pub(crate) fn is_https(&self) -> bool {
+        self.https
     }
 
     pub(crate) fn host(&self) -> &str {
@@ -79,6 +82,8 @@ pub(crate) struct Origin {
     pub(crate) created: Instant,
     http1: Arc<Http1Pool>,
     http2: Arc<Http2Pool>,
+    /// Whether the server chose HTTP/1.1 when it had the choice.
+    chose_http1: AtomicBool,
 }
 
 /// An attempt that was answered, or was not.
@@ -90,10 +95,12 @@ pub(crate) struct Attempted {
 }
 
 impl Origin {
-    pub(super) fn new(authority: Authority, limits: Limits) -> Arc<Self> {
+    pub(super) fn new(authority: Authority, limits: Limits, tls: Tls) -> Arc<Self> {
+        let http1 = Http1Pool::new(authority.clone(), limits, tls.clone());
         Arc::new(Self {
-            http1: Http1Pool::new(authority.clone(), limits),
-            http2: Http2Pool::new(authority.clone(), limits),
+            http2: Http2Pool::new(authority.clone(), limits, tls, http1.clone()),
+            http1,
+            chose_http1: AtomicBool::new(false),
             authority,
             budget: Budget::new(),
             created: Instant::now(),
@@ -104,23 +111,25 @@ impl Origin {
     pub(crate) async fn attempt(
         &self,
         version: HttpVersion,
-        request: http::Request<AttemptBody>,
+        request: impl FnOnce(HttpVersion) -> http::Request<AttemptBody>,
         wanted: Wanted,
         sent: &SentFlag,
     ) -> Attempted {
-        match version {
-            HttpVersion::Http1 => {
-                let (connection, result) = self.attempt_http1(request, wanted.connection, sent).await;
-                let failed_dials = failed_dials(&result, self.http1.failed_dials());
-                Attempted { connection, result, failed_dials, other_connection: false }
-            }
-            HttpVersion::Http2 => {
-                let (connection, result) = self.attempt_http2(request, wanted, sent).await;
-                let failed_dials = failed_dials(&result, self.http2.failed_dials());
-                let other_connection = result.is_err() && self.http2.has_other(connection);
-                Attempted { connection, result, failed_dials, other_connection }
+        let may_choose = version == HttpVersion::Auto && self.authority.is_https();
+        let http2 = match version {
+            HttpVersion::Http1 => false,
+            HttpVersion::Http2 => true,
+            HttpVersion::Auto => may_choose && !self.chose_http1.load(Ordering::Acquire),
+        };
+        if http2 {
+            match self.http2.acquire(wanted.want(may_choose)).await {
+                Ok(permit) => return self.attempt_http2(permit, request(HttpVersion::Http2), sent).await,
+                Err(Unserved::Failed(failure)) => return self.not_sent(None, failure, self.http2.failed_dials()),
+                // The connection is at hand, and waits among those of HTTP/1.1.
+                Err(Unserved::ChoseHttp1) => self.chose_http1.store(true, Ordering::Release),
             }
         }
+        self.attempt_http1(request(HttpVersion::Http1), wanted.connection, sent).await
     }
 
     async fn attempt_http1(
@@ -128,10 +137,10 @@ impl Origin {
         request: http::Request<AttemptBody>,
         wanted: Connection,
         sent: &SentFlag,
-    ) -> (Option<u64>, Result<http::Response<ResponseBody>, Failure>) {
+    ) -> Attempted {
         let (connection, room) = match self.http1.acquire(wanted).await {
             Ok(leased) => leased.into_parts(),
-            Err(failure) => return (None, Err(failure)),
+            Err(failure) => return self.not_sent(None, failure, self.http1.failed_dials()),
         };
         let id = connection.id();
         sent.set();
@@ -139,32 +148,26 @@ impl Origin {
             let held = Box::new(HeldHttp1 { pool: self.http1.clone(), connection, room });
             response.map(|body| ResponseBody::http1(body, held))
         });
-        (Some(id), result)
+        Attempted { connection: Some(id), result, failed_dials: 0, other_connection: false }
     }
 
-    async fn attempt_http2(
-        &self,
-        request: http::Request<AttemptBody>,
-        wanted: Wanted,
-        sent: &SentFlag,
-    ) -> (Option<u64>, Result<http::Response<ResponseBody>, Failure>) {
-        let want = Want {
-            is_replay: wanted.is_replay,
-            avoid: wanted.last_connection.filter(|_| wanted.connection == Connection::PreferOther),
-            fresh: wanted.connection == Connection::Fresh,
-            cautious: wanted.cautious,
-        };
-        let permit = match self.http2.acquire(want).await {
-            Ok(permit) => permit,
-            Err(failure) => return (None, Err(failure)),
-        };
+    async fn attempt_http2(&self, permit: Permit, request: http::Request<AttemptBody>, sent: &SentFlag) -> Attempted {
         let id = permit.connection().id();
         sent.set();
         let result = H2Connection::send(permit, request).await.map(|sent| {
             let held = Box::new(HeldHttp2(sent.guard));
             sent.response.map(|body| ResponseBody::http2(body, held))
         });
-        (Some(id), result)
+        let other_connection = result.is_err() && self.http2.has_other(Some(id));
+        Attempted { connection: Some(id), result, failed_dials: 0, other_connection }
+    }
+
+    fn not_sent(&self, connection: Option<u64>, failure: Failure, failed_dials: u32) -> Attempted {
+        // It counts for the wait only where it was the dial that failed.
+        let dial = matches!(failure.outcome, Outcome::NotSent(not_sent) if not_sent.phase.is_dial());
+        let failed_dials = if dial { failed_dials.max(1) } else { 0 };
+        let other_connection = self.http2.has_other(connection);
+        Attempted { connection, result: Err(failure), failed_dials, other_connection }
     }
 }
 
@@ -180,11 +183,15 @@ pub(crate) struct Wanted {
     pub(crate) cautious: bool,
 }
 
-/// Counts for the wait only where it was the dial that failed.
-fn failed_dials<T>(result: &Result<T, Failure>, in_a_row: u32) -> u32 {
-    match result {
-        Err(Failure { outcome: Outcome::NotSent(not_sent), .. }) if not_sent.phase.is_dial() => in_a_row.max(1),
-        _ => 0,
+impl Wanted {
+    fn want(self, may_choose: bool) -> Want {
+        Want {
+            is_replay: self.is_replay,
+            avoid: self.last_connection.filter(|_| self.connection == Connection::PreferOther),
+            fresh: self.connection == Connection::Fresh,
+            cautious: self.cautious,
+            may_choose,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use tokio::runtime::{Handle, Id};
 
 use super::origin::{Authority, Origin};
 use crate::options::Limits;
+use crate::tls::Tls;
 
 /// Origins that nobody uses are forgotten once there are this many.
 const KEPT: usize = 256;
@@ -23,12 +24,15 @@ static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
 struct Key {
     authority: Authority,
     limits: Limits,
+    tls: Tls,
     runtime: Id,
 }
 
 /// The origin, shared by all clients with the same limits on the caller's runtime.
-pub(crate) fn origin(authority: Authority, limits: Limits) -> Arc<Origin> {
-    let key = Key { authority: authority.clone(), limits, runtime: Handle::current().id() };
+pub(crate) fn origin(authority: Authority, limits: Limits, tls: &Tls) -> Arc<Origin> {
+    // Whom it trusts makes no difference to a plain connection.
+    let tls = if authority.is_https() { tls.clone() } else { Tls::default() };
+    let key = Key { authority: authority.clone(), limits, tls: tls.clone(), runtime: Handle::current().id() };
     let mut origins = ORIGINS.lock();
     if let Some(origin) = origins.get(&key) {
         return origin.clone();
@@ -37,7 +41,7 @@ pub(crate) fn origin(authority: Authority, limits: Limits) -> Arc<Origin> {
         // Dropping an origin closes its connections; whoever still calls through one keeps it alive.
         origins.retain(|_, origin| Arc::strong_count(origin) > 1);
     }
-    let origin = Origin::new(authority, limits);
+    let origin = Origin::new(authority, limits, tls);
     origins.insert(key, origin.clone());
     origin
 }
