@@ -142,18 +142,22 @@ impl Conn {
                 continue;
             }
             let rule = &engine.script.rules[*index];
+            // The faults after one that ends a request or the connection still happen: late frames, say.
+            let mut over = false;
             for fault in &rule.faults {
                 self.log_fault(*index, fault, request);
-                let flow = match fault {
-                    Fault::Wait(ms) => {
-                        tokio::time::sleep(std::time::Duration::from_millis(*ms)).await;
-                        Flow::On
-                    }
-                    fault => self.act(fault, request),
-                };
-                if !matches!(flow, Flow::On) {
-                    return flow;
+                if let Fault::Wait(ms) = fault {
+                    tokio::time::sleep(std::time::Duration::from_millis(*ms)).await;
+                    continue;
                 }
+                match self.act(fault, request) {
+                    Flow::On => {}
+                    Flow::Over => over = true,
+                    chosen => return chosen,
+                }
+            }
+            if over {
+                return Flow::Over;
             }
         }
         Flow::On

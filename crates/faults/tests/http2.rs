@@ -404,6 +404,22 @@ async fn late_frames_come_for_closed_streams() {
 }
 
 #[tokio::test]
+async fn what_follows_a_refusal_in_its_rule_happens_too() {
+    let rule =
+        Rule::at(Moment::Request).does(Fault::Refuse).does(Fault::Wait(5)).does(Fault::LateFrames).does(Fault::Close);
+    let server = serve(Script::new().rule(rule)).await;
+    let mut raw = Raw::h2(&server).await;
+    raw.get(1, "a").await;
+    raw.expect(rst_stream(1, 7)).await;
+    raw.expect(frame(WINDOW_UPDATE, 0, 1, [0, 0, 0, 1])).await;
+    raw.expect(frame(HEADERS, END_HEADERS, 1, [0x88])).await;
+    raw.expect(frame(DATA, END_STREAM, 1, "late")).await;
+    raw.expect(rst_stream(1, 8)).await;
+    assert_eq!(raw.rest().await, (vec![], End::Fin));
+    assert_eq!(server.log().processed("a"), 0);
+}
+
+#[tokio::test]
 async fn a_cancelled_stream_is_answered_late() {
     let answer = Answer { even_if_cancelled: true, ..Answer::default() };
     let server = serve(Script::new().service_time_ms(60_000).answer(answer)).await;

@@ -67,6 +67,11 @@ impl Rule {
         if self.faults.is_empty() {
             return Err("`do` is empty: a rule must do something".to_owned());
         }
+        let chosen = self.faults.iter().position(|fault| matches!(fault, Fault::Answer(_) | Fault::Hold));
+        if let Some(place) = chosen.filter(|place| place + 1 < self.faults.len()) {
+            let name = self.faults[place].name();
+            return Err(format!("nothing may follow the fault `{name}`; what comes after an answer is `answered`"));
+        }
         self.faults.iter().try_for_each(|fault| self.check_fault(fault))
     }
 

@@ -124,6 +124,8 @@ mod tests {
         );
         let fault = error(r#"{"rules": [{"name": "x", "at": "answered", "do": ["hold"]}]}"#);
         assert!(fault.contains("rules[0] (rule \"x\"): the fault `hold` cannot happen at `answered`"), "{fault}");
+        let order = error(r#"{"rules": [{"at": "request", "do": ["hold", "close"]}]}"#);
+        assert!(order.contains("nothing may follow the fault `hold`"), "{order}");
         assert!(error(r#"{"rules": [{"at": "request", "do": []}]}"#).contains("a rule must do something"));
         let built = Script::new().rule(Rule::at(Moment::Idle(5)).does(Fault::Refuse));
         assert!(built.check().unwrap_err().to_string().contains("the fault `refuse` cannot happen at `idle`"));
