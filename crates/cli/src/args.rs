@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use oncebox_policy::{MAX_RETRIES, retries_option};
 
 use crate::explain::ExplainArgs;
 use crate::faults::FaultsArgs;
@@ -11,9 +12,6 @@ use crate::probe::ProbeArgs;
 
 /// The longest timeout that can be given: a year.
 const MAX_SECONDS: f64 = 365.0 * 24.0 * 60.0 * 60.0;
-
-/// The most retries that can be asked for.
-const MAX_RETRIES: u32 = 100;
 
 /// Sandboxes over HTTP whose effects happen once.
 #[derive(Debug, Parser)]
@@ -153,10 +151,7 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn retries(text: &str) -> Result<u32, String> {
-    match text.parse() {
-        Ok(retries) if retries <= MAX_RETRIES => Ok(retries),
-        _ => Err(format!("it must be a whole number from 0 to {MAX_RETRIES}")),
-    }
+    retries_option("retries", text).map_err(|_| format!("it must be a whole number from 0 to {MAX_RETRIES}"))
 }
 
 fn port(text: &str) -> Result<u16, String> {
@@ -179,7 +174,7 @@ mod tests {
             assert!(seconds(bad).is_err(), "{bad}");
         }
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
-        for bad in ["-1", "1.5", "101", "x"] {
+        for bad in ["-1", "1.5", "1001", "x"] {
             assert!(retries(bad).is_err(), "{bad}");
         }
     }

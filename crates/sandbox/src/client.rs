@@ -244,7 +244,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Retries of a control-plane call after an answer or an unknown outcome, at most 100. Default 3. Calls to a
+    /// Retries of a control-plane call after an answer or an unknown outcome, at most 1000. Default 3. Calls to a
     /// sandbox itself are only replayed when they were provably not processed.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
@@ -252,7 +252,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Repeats after failed connects and refusals, at most 100. Default: `E2B_CONNECTION_RETRIES`, else 3.
+    /// Repeats after failed connects and refusals, at most 1000. Default: `E2B_CONNECTION_RETRIES`, else 3.
     #[must_use]
     pub fn connection_retries(mut self, retries: u32) -> Self {
         self.given.connection_retries = Some(retries);

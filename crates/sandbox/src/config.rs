@@ -5,12 +5,10 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use oncebox_transport::HttpVersion;
+use oncebox_transport::policy::MAX_RETRIES;
 
 use crate::endpoint::{DEFAULT_DOMAIN, Endpoint};
 use crate::error::{Error, ErrorKind};
-
-/// The most retries that can be asked for. More could never end within a deadline.
-const MAX_RETRIES: u32 = 100;
 
 /// Looks a variable up. Tests pass their own.
 pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -166,7 +164,7 @@ mod tests {
         for (name, value, rule) in [
             ("E2B_CONNECTION_RETRIES", "-1", "not a whole number"),
             ("E2B_CONNECTION_RETRIES", "1.5", "not a whole number"),
-            ("E2B_CONNECTION_RETRIES", "101", "from 0 to 100"),
+            ("E2B_CONNECTION_RETRIES", "1001", "from 0 to 1000"),
             ("E2B_HTTP_VERSION", "3", "neither"),
             ("E2B_MAX_CONNECTIONS", "0", "1 or more"),
             ("E2B_KEEPALIVE_EXPIRY", "soon", "not a whole number"),

@@ -72,7 +72,7 @@ impl Error {
 
     /// Whether any attempt of the call may have been processed by the server. `false` is a promise.
     pub fn may_have_been_processed(&self) -> bool {
-        self.attempts().iter().any(|record| record.outcome.may_have_been_processed())
+        self.0.ledger.may_have_been_processed()
     }
 
     /// Why the call ended. `None`: it was refused before any I/O, or its outcome is to be reconciled.
