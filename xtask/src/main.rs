@@ -1,5 +1,6 @@
 //! Tasks of this repository: `cargo xtask <task>`.
 
+mod bench_faults;
 mod bench_operations;
 mod bench_policy;
 mod codegen;
@@ -18,6 +19,7 @@ const USAGE: &str = "usage: cargo xtask <task>
   codegen [--check]   write all generated files; with --check, fail if any is stale
   setup --system      install what the tests need from Debian's packages
   bench policy        time and allocations of a decision
+  bench faults        connections and requests a second through a scripted server
   bench operations    time finding an operation in the whole table";
 
 fn main() -> ExitCode {
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         ["setup", "--system"] => setup::system(),
         ["codegen"] => codegen::run(&root(), false),
         ["codegen", "--check"] => codegen::run(&root(), true),
+        ["bench", "faults"] => bench_faults::run(&root()),
         ["bench", "policy"] => bench_policy::run(&root()),
         ["bench", "operations"] => bench_operations::run(&root()),
         _ => Err(USAGE.to_owned()),
