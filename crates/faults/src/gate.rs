@@ -86,6 +86,40 @@ impl Port {
     }
 }
 
+/// An address at which connecting neither succeeds nor fails: the port's backlog is full and is never emptied, so the
+/// system drops further attempts, as a firewall would. For timeouts of the connect phase.
+#[derive(Debug)]
+pub struct Blackhole {
+    address: SocketAddr,
+    _listener: Socket,
+    _filling: Vec<TcpStream>,
+}
+
+impl Blackhole {
+    /// Opens one on 127.0.0.1. The error also tells that a system's backlog does not fill up.
+    pub async fn open() -> io::Result<Self> {
+        let listener = bound(SocketAddr::from(([127, 0, 0, 1], 0)))?;
+        listener.listen(0)?;
+        let address = listener.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let mut filling = Vec::new();
+        for _ in 0..MOST_FILLING {
+            match tokio::time::timeout(Duration::from_millis(100), TcpStream::connect(address)).await {
+                Ok(connected) => filling.push(connected?),
+                Err(_) => return Ok(Self { address, _listener: listener, _filling: filling }),
+            }
+        }
+        Err(io::Error::other(format!("{MOST_FILLING} connections did not fill a backlog of 0")))
+    }
+
+    /// Where it is.
+    pub fn addr(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// How many connections may be needed to fill the smallest backlog.
+const MOST_FILLING: usize = 16;
+
 fn bound(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     // The port is taken again while connections accepted on it live on.

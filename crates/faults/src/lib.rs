@@ -26,6 +26,7 @@ mod upstream;
 pub use catalog::{FaultInfo, ReadyScript, catalog, ready_scripts};
 pub use digest::digest;
 pub(crate) use digest::more as digest_more;
+pub use gate::Blackhole;
 pub use log::{ConnectionRecord, Direction, Event, Happening, Log, Report, Totals, TryRecord};
 pub use script::{
     Answer, Body, Bytes, ErrorCode, Fault, FrameStream, Framing, Goaway, LastId, Link, Moment, Number, Probability,

@@ -7,7 +7,7 @@ mod support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use oncebox_faults::{Answer, Fault, Link, Moment, Protocol, Rule, Script, Server};
+use oncebox_faults::{Answer, Blackhole, Fault, Link, Moment, Protocol, Rule, Script, Server};
 use support::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -41,6 +41,13 @@ async fn it_accepts_and_says_nothing() {
     raw.write(GET).await;
     raw.expect_silence(Duration::from_millis(50)).await;
     assert_eq!(server.log().totals().heads, 0);
+}
+
+#[tokio::test]
+async fn a_blackhole_swallows_connects() {
+    let blackhole = Blackhole::open().await.unwrap();
+    let connect = TcpStream::connect(blackhole.addr());
+    assert!(tokio::time::timeout(Duration::from_millis(200), connect).await.is_err());
 }
 
 #[tokio::test]

@@ -519,3 +519,20 @@ async fn a_client_that_breaks_http2_is_told_and_noted() {
     assert_eq!(raw.rest().await, (vec![], End::Fin));
     assert_eq!(server.log().totals().violations, 1);
 }
+
+#[tokio::test]
+async fn a_client_that_overruns_a_window_is_told_and_noted() {
+    let script = Script::new()
+        .settings(Settings { initial_window_size: Some(10), ..Settings::none() })
+        .rule(Rule::at(Moment::Connect).does(Fault::Withhold(vec![Withhold::WindowUpdates])));
+    let server = serve(script).await;
+    let mut raw = Raw::h2(&server).await;
+    // Once this is answered, the acknowledgement of SETTINGS was read.
+    raw.send(frame(PING, 0, 0, "12345678")).await;
+    raw.expect(frame(PING, ACK, 0, "12345678")).await;
+    raw.post(1, "a").await;
+    raw.data(1, "0123456789", false).await;
+    raw.data(1, "x", false).await;
+    raw.expect(goaway(1, 3, "DATA beyond the window of stream 1")).await;
+    assert_eq!(server.log().totals().violations, 1);
+}

@@ -181,7 +181,7 @@ async fn on_headers(conn: &Arc<Conn>, head: FrameHead, block: &[u8]) -> Result<(
         if !ignored && !above_cap && open < MOST_STREAMS {
             state.requests += 1;
             state.accepted_before = std::mem::replace(&mut state.highest_accepted, id);
-            let stream = Arc::new(Stream::new(id, complete, state.client_window));
+            let stream = Arc::new(Stream::new(id, complete, state.client_window, state.receive_window()));
             state.streams.insert(id, stream.clone());
             accepted = Some(stream);
         }
@@ -223,6 +223,7 @@ fn on_data(conn: &Arc<Conn>, head: FrameHead, payload: Bytes) -> Result<(), Wron
         return wrong(ErrorCode::PROTOCOL_ERROR, "padding longer than its frame");
     };
     let data = payload.slice(range);
+    let padding = payload.len() - data.len();
     let stream = {
         let state = conn.h2.state.lock();
         if head.stream == 0 || head.stream > state.highest_seen {
@@ -235,14 +236,18 @@ fn on_data(conn: &Arc<Conn>, head: FrameHead, payload: Bytes) -> Result<(), Wron
         conn.give_back(None, payload.len());
         return Ok(());
     };
-    // Padding is used at once; data when the exchange takes it.
-    conn.give_back(Some(&stream), payload.len() - data.len());
     let mut inner = stream.inner.lock();
+    inner.receive_window -= payload.len() as i64;
+    if inner.receive_window < 0 {
+        return wrong(ErrorCode::FLOW_CONTROL_ERROR, format!("DATA beyond the window of stream {}", head.stream));
+    }
     if !data.is_empty() {
         inner.chunks.push_back(data);
     }
     inner.complete |= head.has(flag::END_STREAM);
     drop(inner);
+    // Padding is used at once; data when the exchange takes it.
+    conn.give_back(Some(&stream), padding);
     stream.changed.notify_waiters();
     Ok(())
 }

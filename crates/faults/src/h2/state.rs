@@ -81,13 +81,22 @@ pub(super) struct Inner {
     pub(super) cancelled: bool,
     pub(super) processed: bool,
     pub(super) send_window: i64,
+    /// What the client may still send.
+    pub(super) receive_window: i64,
     pub(super) credit: u32,
 }
 
 impl Stream {
-    pub(super) fn new(id: u32, complete: bool, send_window: i64) -> Self {
-        let inner =
-            Inner { chunks: VecDeque::new(), complete, cancelled: false, processed: false, send_window, credit: 0 };
+    pub(super) fn new(id: u32, complete: bool, send_window: i64, receive_window: i64) -> Self {
+        let inner = Inner {
+            chunks: VecDeque::new(),
+            complete,
+            cancelled: false,
+            processed: false,
+            send_window,
+            receive_window,
+            credit: 0,
+        };
         Self { id, inner: Mutex::new(inner), changed: Notify::new(), over: AtomicBool::new(false) }
     }
 
@@ -157,6 +166,12 @@ impl H2 {
 }
 
 impl State {
+    /// The window that the client may believe a new stream to have.
+    pub(super) fn receive_window(&self) -> i64 {
+        // Until it has acknowledged our SETTINGS, it may not have read them.
+        if self.caps.is_empty() { self.stream_window } else { self.stream_window.max(DEFAULT_WINDOW) }
+    }
+
     /// Whether a stream with this id is ignored: a GOAWAY said so.
     pub(super) fn is_ignored(&self, stream: u32) -> bool {
         self.goaway_last.is_some_and(|last| stream > last)

@@ -35,6 +35,8 @@ impl Conn {
             state.frame_size = state.frame_size.max(size as usize);
         }
         if let Some(size) = settings.initial_window_size {
+            let more = (i64::from(size) - state.stream_window).max(0);
+            state.streams.values().for_each(|stream| stream.inner.lock().receive_window += more);
             state.stream_window = i64::from(size);
         }
         self.out.put(|out| out.extend(frame::settings(&values)));
@@ -69,7 +71,10 @@ impl Conn {
             let mut inner = stream.inner.lock();
             inner.credit += bytes;
             let due = inner.credit >= half && !inner.complete;
-            due.then(|| (stream.id, std::mem::take(&mut inner.credit)))
+            due.then(|| {
+                inner.receive_window += i64::from(inner.credit);
+                (stream.id, std::mem::take(&mut inner.credit))
+            })
         });
         for (id, credit) in connection.map(|credit| (0, credit)).into_iter().chain(of_stream) {
             self.out.put(|out| out.extend(frame::window_update(id, credit)));
