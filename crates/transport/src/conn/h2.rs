@@ -170,9 +170,9 @@ impl H2Connection {
         &self.load
     }
 
-    /// Whether the peer's SETTINGS have come.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.facts.wire.max_concurrent_streams().is_some()
+    /// How many streams the peer allows at once, once its SETTINGS have come.
+    pub(crate) fn announced_cap(&self) -> Option<u32> {
+        self.facts.wire.max_concurrent_streams().map(|cap| cap.unwrap_or(UNLIMITED))
     }
 
     /// The peer's GOAWAY, if one came: its last stream id.

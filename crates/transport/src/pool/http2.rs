@@ -233,7 +233,7 @@ impl Http2Pool {
     fn pick(&self, want: Want) -> Option<Arc<H2Connection>> {
         let connections = self.connections.load();
         if want.cautious
-            && !connections.iter().any(|c| c.is_settled())
+            && !connections.iter().any(|c| c.announced_cap().is_some())
             && connections.iter().any(|c| c.load().active() > 0)
         {
             return None;
@@ -272,10 +272,12 @@ impl Http2Pool {
     fn grow(&self, slow: &mut Slow, returning: usize) {
         let wanted = slow.queue.len() + returning;
         let connections = self.connections.load();
-        let cap_of = |c: &H2Connection| if c.is_settled() { c.load().cap() } else { slow.learned.cap() };
+        // The peer's SETTINGS themselves, since whoever read them may be waiting for the lock to make them known.
+        let cap_of = |c: &H2Connection| c.announced_cap().unwrap_or_else(|| slow.learned.cap());
+        let free_of = |c: &Arc<H2Connection>| if c.is_active() { c.load().free(cap_of(c)) as usize } else { 0 };
         let demand = Demand {
             wanted,
-            free: connections.iter().map(|c| c.load().free(cap_of(c)) as usize).sum(),
+            free: connections.iter().map(free_of).sum(),
             connecting: self.connecting.load(Ordering::Acquire),
             per_connection: slow.learned.per_connection(),
             open: connections.len(),
