@@ -72,6 +72,7 @@ struct Busy {
 impl Conn {
     pub(crate) fn new(number: u64, shared: Shared, socket: Arc<TcpStream>) -> Self {
         let Shared { engine, log, gate, upstream, .. } = shared;
+        let engine = engine.lock().clone();
         Self {
             number,
             h2: H2::new(&engine.script),

@@ -1,9 +1,11 @@
 //! A server that follows a script.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::{JoinHandle, JoinSet};
@@ -121,17 +123,17 @@ impl Builder {
         let address = port.address;
         let log = Log::new(self.log_limit);
         let ca_pem = tls.as_ref().map(|tls| tls.ca_pem.clone());
-        let engine = Arc::new(Engine::new(self.script));
-        let shared = Shared { engine, log: log.clone(), gate: gate.clone(), upstream, tls };
+        let engine = Arc::new(Mutex::new(Arc::new(Engine::new(self.script))));
+        let shared = Shared { engine: engine.clone(), log: log.clone(), gate: gate.clone(), upstream, tls };
         let task = tokio::spawn(accept(port, shared, self.max_connections));
-        Ok(Server { address, log, gate, ca_pem, task })
+        Ok(Server { address, engine, log, gate, ca_pem, task })
     }
 }
 
 /// A server that follows a script, on 127.0.0.1. It stops when it is dropped.
-#[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
+    engine: Arc<Mutex<Arc<Engine>>>,
     log: Log,
     gate: Gate,
     ca_pem: Option<Arc<str>>,
@@ -180,9 +182,23 @@ impl Server {
         self.log.report()
     }
 
+    /// Follows another script on connections that are accepted from now on. The log goes on; which HTTP is agreed on in
+    /// TLS stays as it was.
+    pub fn set_script(&self, script: Script) -> Result<(), ScriptError> {
+        script.check()?;
+        *self.engine.lock() = Arc::new(Engine::new(script));
+        Ok(())
+    }
+
     /// Refuses new connections for so long, from now.
     pub fn refuse_connects_for(&self, time: Duration) {
         self.gate.refuse_for(time);
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("address", &self.address).field("log", &self.log).finish_non_exhaustive()
     }
 }
 
@@ -195,7 +211,7 @@ impl Drop for Server {
 /// What all connections of a server have in common.
 #[derive(Clone)]
 pub(crate) struct Shared {
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) engine: Arc<Mutex<Arc<Engine>>>,
     pub(crate) log: Log,
     pub(crate) gate: Gate,
     pub(crate) upstream: Option<Arc<Upstream>>,

@@ -85,3 +85,16 @@ async fn the_report_is_json() {
     assert_eq!(report["connections"][0]["ended"], "closed");
     assert_eq!(report["connections"][0]["bytes_out"], OK_CLOSE.len());
 }
+
+#[tokio::test]
+async fn a_script_is_exchanged_for_new_connections() {
+    let server = serve(Script::new()).await;
+    let mut old = Raw::connect(server.addr()).await;
+    old.write(GET).await;
+    old.exactly(OK.len()).await;
+    server.set_script(Script::new().answer(Answer::status(500))).unwrap();
+    assert!(http1(&server, GET_CLOSE).await.0.starts_with("HTTP/1.1 500 "));
+    old.write(GET_CLOSE).await;
+    assert_eq!(old.rest().await, (OK_CLOSE.into(), End::Fin));
+    assert!(server.set_script(Script::new().rule(Rule::at(Moment::Connect).does(Fault::Hold))).is_err());
+}
