@@ -14,7 +14,7 @@ use crate::conn::{self, Conn, Flow, Line};
 use crate::engine::Engine;
 use crate::gate::{Gate, Port};
 use crate::link;
-use crate::log::{Log, Report};
+use crate::log::{Happening, Log, Report};
 use crate::script::{Moment, Script, ScriptError, Version};
 use crate::socket::Socket;
 use crate::tls::{Cut, Identity};
@@ -256,6 +256,9 @@ where
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     // A connection that is ended or silenced at once gets no handshake.
+    if tls.is_none() && cut_tls.is_some() {
+        conn.log.happened(conn.number, 0, Happening::NotApplicable { fault: "cut_tls" });
+    }
     let Some(tls) = tls.filter(|_| !conn.out.is_ending() && !conn.out.is_deaf()) else {
         let (reader, writer) = tokio::io::split(wire);
         return conn::run(conn, Box::new(reader), Box::new(writer), None).await;

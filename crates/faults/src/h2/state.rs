@@ -144,11 +144,13 @@ impl H2 {
         Self { state: Mutex::new(state), tasks: Mutex::default() }
     }
 
+    /// Remembers a stream's task, so that it ends with the connection; stream 0 is the connection itself.
     pub(super) fn task(&self, stream: u32, task: AbortHandle) {
         let mut tasks = self.tasks.lock();
         if tasks.ended {
             task.abort();
-        } else if !task.is_finished() {
+        } else if stream == 0 || self.state.lock().streams.contains_key(&stream) {
+            // A stream is removed before its task is over: one that is still there will say so when it is.
             tasks.running.insert(stream, task);
         }
     }
