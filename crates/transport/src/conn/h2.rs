@@ -17,7 +17,7 @@ use http::{Request, Response};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use oncebox_policy::Cause;
-use tokio::task::AbortHandle;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
 use super::Failure;
@@ -50,8 +50,8 @@ const TICK: Duration = Duration::from_secs(1);
 pub(crate) trait Owner: Send + Sync + 'static {
     /// The peer announced how many streams it allows.
     fn announced(&self, connection: &Arc<H2Connection>, cap: u32);
-    /// It must get no more streams.
-    fn retire(&self, connection: &Arc<H2Connection>);
+    /// It ended, or lets no more streams in.
+    fn lost(&self, connection: &Arc<H2Connection>);
     /// Time passed.
     fn tick(&self, connection: &Arc<H2Connection>);
     /// It is gone.
@@ -79,7 +79,7 @@ pub(crate) struct H2Connection {
     /// Each connection expires a little earlier or later than the others, in thousandths.
     jitter: u16,
     phase: AtomicU8,
-    served: AtomicBool,
+    round: u32,
 }
 
 /// What the driver and the streams both know.
@@ -99,25 +99,59 @@ pub(crate) struct H2Response {
     pub(crate) guard: H2Stream,
 }
 
-/// What a response body holds: the stream's permit, and the rest of the upload if there is any.
+/// What a response body holds: the stream's permit. It is given up when the stream is over in both directions.
 pub(crate) struct H2Stream {
-    upload: Option<AbortHandle>,
-    permit: Permit,
+    permit: Option<Permit>,
+    /// Whoever still sends the request's body stops when the permit comes, and gives it up.
+    upload: Option<oneshot::Sender<Permit>>,
+}
+
+impl H2Stream {
+    fn new(permit: Permit) -> Self {
+        Self { permit: Some(permit), upload: None }
+    }
+
+    fn lost(&self) {
+        self.permit.iter().for_each(Permit::lost);
+    }
+
+    fn served(&self) {
+        self.permit.iter().for_each(Permit::served);
+    }
+
+    /// The response has begun, and the request's body goes on.
+    fn goes_on(&mut self, mut upload: Pin<Box<impl Future + Send + 'static>>) {
+        let (sender, over) = oneshot::channel();
+        self.upload = Some(sender);
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                permit = over => {
+                    drop(upload);
+                    drop(permit);
+                }
+                _ = &mut upload => {}
+            }
+        });
+    }
 }
 
 impl Drop for H2Stream {
     fn drop(&mut self) {
-        if let Some(upload) = &self.upload {
-            upload.abort();
+        if let (Some(upload), Some(permit)) = (self.upload.take(), self.permit.take()) {
+            // An upload that is over needs it no more.
+            let _ = upload.send(permit);
         }
     }
 }
 
 impl H2Connection {
-    /// Takes over a new socket. `load` says how many streams may be open before the peer's first SETTINGS.
+    /// Takes over a new socket. `load` says how many streams may be open before the peer's first SETTINGS, `round` how
+    /// many rounds of dials had failed.
     pub(crate) async fn open(
         socket: Stream,
         id: u64,
+        round: u32,
         load: Load,
         liveness: Liveness,
         owner: Weak<impl Owner>,
@@ -143,7 +177,7 @@ impl H2Connection {
             idle_since: AtomicU64::new(0),
             jitter: fastrand::u16(900..=1100),
             phase: AtomicU8::new(ACTIVE),
-            served: AtomicBool::new(false),
+            round,
         });
         let pinger = driver.ping_pong().map(|ping_pong| Pinger::new(ping_pong, liveness));
         let driver = Driver {
@@ -187,14 +221,14 @@ impl H2Connection {
         above.min(self.load.active())
     }
 
-    /// Whether a stream of it was ever answered.
-    pub(crate) fn has_served(&self) -> bool {
-        self.served.load(Ordering::Acquire)
+    /// Whether it is over and was of no use: no request was answered, and no GOAWAY promises that any will be.
+    pub(crate) fn served_nothing(&self) -> bool {
+        !self.facts.wire.answered() && self.goaway_last_stream_id().is_none_or(|last| last == 0)
     }
 
-    /// The first time, `true`.
-    pub(crate) fn mark_served(&self) -> bool {
-        !self.served.swap(true, Ordering::AcqRel)
+    /// How many rounds of dials had failed when it was dialled.
+    pub(crate) fn round(&self) -> u32 {
+        self.round
     }
 
     /// Takes no more streams from here on. `false`: that was so before.
@@ -267,25 +301,27 @@ impl H2Connection {
     /// Sends a request on the permit's connection, and waits for the response's head.
     pub(crate) async fn send(permit: Permit, request: Request<AttemptBody>) -> Result<H2Response, Failure> {
         let this = permit.connection().clone();
+        // Before all that holds the stream, so that it is dropped after it, wherever this is cancelled: a slot is never
+        // handed on before the stream that filled it is gone.
+        let mut guard = H2Stream::new(permit);
         let (head, body) = request.into_parts();
         let head = Request::from_parts(head, ());
         let mut sender = this.sender.clone();
         if let Err(error) = poll_fn(|cx| sender.poll_ready(cx)).await {
-            permit.retire();
+            guard.lost();
             return Err(Failure::not_sent(error));
         }
         let (response, mut stream) = match sender.send_request(head, body.is_end_stream()) {
             Ok(sent) => sent,
             Err(error) => {
-                permit.retire();
+                guard.lost();
                 return Err(Failure::not_sent(error));
             }
         };
         let stream_id = response.stream_id().as_u32();
         if stream_id >= LAST_STREAM_ID {
-            permit.retire();
+            guard.lost();
         }
-        let mut guard = H2Stream { upload: None, permit };
         let response = match body.into_whole() {
             Ok(None) => response.await,
             Ok(Some(bytes)) => {
@@ -312,19 +348,19 @@ impl H2Connection {
                     }
                 };
                 if uploading && response.is_ok() {
-                    guard.upload = Some(tokio::spawn(upload).abort_handle());
+                    guard.goes_on(upload);
                 }
                 response
             }
         };
         match response {
             Ok(response) => {
-                guard.permit.served();
+                guard.served();
                 Ok(H2Response { response, guard })
             }
             Err(error) => {
                 if error.is_go_away() || error.is_io() {
-                    guard.permit.retire();
+                    guard.lost();
                 }
                 Err(this.classify(error, stream_id))
             }
@@ -376,7 +412,7 @@ impl<O: Owner> Driver<O> {
         if let Err(error) = ended {
             tracing::debug!(connection = self.id, %error, "HTTP/2 connection ended with an error");
         }
-        self.retire();
+        self.lost();
         let (owner, id) = (self.owner.clone(), self.id);
         // The socket is closed before the owner hears that there is room for another.
         drop(self);
@@ -392,7 +428,7 @@ impl<O: Owner> Driver<O> {
             return polled;
         }
         if self.facts.wire.write_failed() {
-            self.retire();
+            self.lost();
             let grace = self
                 .grace
                 .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + READ_AFTER_WRITE_ERROR)));
@@ -429,15 +465,15 @@ impl<O: Owner> Driver<O> {
             }
         }
         if self.facts.wire.is_going_away() {
-            self.retire();
+            self.lost();
         }
     }
 
-    fn retire(&mut self) {
+    fn lost(&mut self) {
         if !std::mem::replace(&mut self.told, true)
             && let (Some(owner), Some(connection)) = (self.owner.upgrade(), self.connection.upgrade())
         {
-            owner.retire(&connection);
+            owner.lost(&connection);
         }
     }
 }
@@ -523,6 +559,8 @@ async fn send_data(stream: &mut SendStream<Bytes>, mut data: Bytes) -> Result<()
     while !data.is_empty() {
         stream.reserve_capacity(data.len());
         let granted = match poll_fn(|cx| stream.poll_capacity(cx)).await {
+            // A change that left no room. An empty frame in its stead would be one that some peers count.
+            Some(Ok(0)) => continue,
             Some(Ok(granted)) => granted.min(data.len()),
             Some(Err(_)) | None => return Err(UploadError::Stream),
         };

@@ -50,6 +50,7 @@ pub(crate) struct Wire {
     max_concurrent_streams: AtomicU64,
     goaway: Mutex<Option<GoAway>>,
     going_away: AtomicBool,
+    answered: AtomicBool,
     ended: AtomicBool,
     write_failed: AtomicBool,
     check_before_write: AtomicBool,
@@ -90,6 +91,11 @@ impl Wire {
         self.goaway.lock().clone()
     }
 
+    /// Whether the peer began to answer any request.
+    pub(crate) fn answered(&self) -> bool {
+        self.answered.load(Ordering::Acquire)
+    }
+
     /// Whether the peer's side ended or failed.
     pub(crate) fn ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
@@ -113,6 +119,7 @@ impl Wire {
 
     fn inbound(&self, frame: &Frame<'_>) {
         match frame.kind {
+            frames::HEADERS => self.answered.store(true, Ordering::Release),
             frames::SETTINGS if frame.flags & frames::FLAG_ACK == 0 => {
                 for setting in frame.payload.chunks_exact(6) {
                     if setting[..2] == MAX_CONCURRENT_STREAMS {

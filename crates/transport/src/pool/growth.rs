@@ -22,9 +22,9 @@ pub(super) struct Demand {
     pub(super) max_connections: usize,
 }
 
-/// How many dials to start now.
-pub(super) fn dials(demand: Demand) -> usize {
-    if demand.wanted == 0 || demand.draining >= demand.max_connections {
+/// How many connections are missing: to be taken back into use, or to be dialled.
+pub(super) fn missing(demand: Demand) -> usize {
+    if demand.wanted == 0 {
         return 0;
     }
     // A peer that allows no stream at the moment is waited for on one connection; more would get none either.
@@ -34,13 +34,25 @@ pub(super) fn dials(demand: Demand) -> usize {
     let per_connection = demand.per_connection as usize;
     let coming = demand.connecting.saturating_mul(per_connection);
     let short = demand.wanted.saturating_sub(demand.free).saturating_sub(coming);
+    short.div_ceil(per_connection)
+}
+
+/// How many dials may start now.
+pub(super) fn room(demand: Demand) -> usize {
+    if demand.draining >= demand.max_connections {
+        return 0;
+    }
     let room = demand.max_connections.saturating_sub(demand.open + demand.connecting);
-    short.div_ceil(per_connection).min(room).min(MAX_CONNECTING.saturating_sub(demand.connecting))
+    room.min(MAX_CONNECTING.saturating_sub(demand.connecting))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn dials(demand: Demand) -> usize {
+        missing(demand).min(room(demand))
+    }
 
     const NONE: Demand =
         Demand { wanted: 0, free: 0, connecting: 0, per_connection: 100, open: 0, draining: 0, max_connections: 200 };

@@ -3,9 +3,9 @@
 //! An [`Origin`] is a scheme, a host and a port, on one runtime. It is shared by all clients of the process. What it
 //! does, in the order in which a request meets it:
 //!
-//! 1. **Pick** ([`pick`]): the least loaded connection with a free stream, over a snapshot, without a lock.
-//! 2. **Wait** ([`queue`]): first come, first served, and a free stream is handed to who waits longest. A replayed
-//!    request goes to the head.
+//! 1. **Pick** ([`pick`], [`load`]): the least loaded connection with a free stream, over a snapshot, without a lock.
+//! 2. **Wait** ([`line`], [`queue`]): first come, first served, and a free stream is handed to who waits longest. A
+//!    replayed request goes to the head.
 //! 3. **Grow** ([`growth`]): connections are dialled, several at once and bounded, when the streams run out.
 //! 4. **Learn** ([`learned`]): how many streams the peer allows at once, and how many its connections live. A
 //!    connection at the end of its life gets no more streams while another can take them, and its successor is dialled
@@ -18,13 +18,16 @@ mod growth;
 mod http1;
 mod http2;
 mod learned;
+mod line;
+mod load;
 mod origin;
 mod permit;
 mod pick;
 mod queue;
 mod registry;
+mod sync;
 
+pub(crate) use load::Load;
 pub(crate) use origin::{Attempted, Authority, Origin, Redacted, SentFlag, Wanted};
 pub(crate) use permit::Permit;
-pub(crate) use pick::Load;
 pub(crate) use registry::origin;

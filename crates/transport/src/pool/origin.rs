@@ -187,7 +187,7 @@ impl Wanted {
     fn want(self, may_choose: bool) -> Want {
         Want {
             is_replay: self.is_replay,
-            avoid: self.last_connection.filter(|_| self.connection == Connection::PreferOther),
+            avoid: self.last_connection.filter(|_| self.connection != Connection::Any),
             fresh: self.connection == Connection::Fresh,
             cautious: self.cautious,
             may_choose,

@@ -22,16 +22,16 @@ impl Permit {
     }
 
     /// The connection turned out to take no more streams.
-    pub(crate) fn retire(&self) {
+    pub(crate) fn lost(&self) {
         if let Some(pool) = &self.pool {
-            pool.retire(&self.connection);
+            pool.lost(&self.connection);
         }
     }
 
-    /// The stream was answered: the connection has served.
+    /// The stream was answered.
     pub(crate) fn served(&self) {
         if let Some(pool) = &self.pool {
-            pool.served(&self.connection);
+            pool.served();
         }
     }
 

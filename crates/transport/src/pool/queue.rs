@@ -50,10 +50,6 @@ impl<T> Queue<T> {
         self.places.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.places.is_empty()
-    }
-
     /// All of them, in order.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> + use<T> {
         std::mem::take(&mut self.places).into_values()

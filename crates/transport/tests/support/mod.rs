@@ -1,6 +1,8 @@
-//! Scripted peers for the tests of this crate.
+//! Scripted peers for the tests of this crate, and many calls at once.
 
 #![allow(dead_code, unreachable_pub)] // Each test binary uses its part.
+
+pub mod load;
 
 use std::future::Future;
 use std::net::SocketAddr;

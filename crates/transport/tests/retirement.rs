@@ -1,0 +1,158 @@
+//! Servers that retire their connections: the many connections look like one that lives for ever.
+
+#![allow(clippy::unwrap_used)] // A test panics when it fails.
+
+mod support;
+
+use oncebox_faults::{Fault, LastId, Moment, Number, Rule, Script, Settings, Then};
+use oncebox_transport::policy::{Cause, Outcome, Unknown};
+use support::load::{BODIES, Payload, http2, posts, serve};
+
+const CALLS: usize = 2000;
+const AT_ONCE: usize = 64;
+
+/// No call fails, none is processed twice or sent more than three times, and the connections are no more than half
+/// again as many as the streams need.
+async fn retired_after(streams: u64) {
+    for payload in BODIES {
+        let server = serve(Script::retiring(streams)).await;
+        let run = posts(&http2().build(), &server, CALLS, AT_ONCE, payload).await;
+        run.assert_all_done_once(&server, 2);
+        let connections = server.log().totals().connections;
+        println!("retired after {streams} streams, {payload:?}: {connections} connections for {CALLS} calls");
+        let bound = CALLS as u64 * 3 / 2 / streams;
+        assert!(connections <= bound, "{connections} connections, and {bound} would do");
+    }
+}
+
+#[tokio::test]
+async fn every_connection_is_retired_after_20_streams() {
+    retired_after(20).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_connection_is_retired_after_20_streams_on_two_threads() {
+    retired_after(20).await;
+}
+
+#[tokio::test]
+async fn every_connection_is_retired_after_5_streams() {
+    retired_after(5).await;
+}
+
+#[tokio::test]
+async fn every_connection_is_retired_after_a_random_number_of_streams() {
+    for payload in BODIES {
+        for seed in 1..=3 {
+            let server = serve(Script::retiring(Number::Random { from: 1, to: 40 }).seed(seed)).await;
+            let client = http2().connection_retries(8).build();
+            let run = posts(&client, &server, CALLS, AT_ONCE, payload).await;
+            run.assert_all_done_once(&server, 8);
+            let connections = server.log().totals().connections;
+            println!("retired after 1 to 40 streams, seed {seed}, {payload:?}: {connections} connections");
+            assert!(connections <= 800, "{connections} connections");
+        }
+    }
+}
+
+/// Answers take a while, so that every GOAWAY finds streams that were accepted and not answered.
+#[tokio::test]
+async fn connections_that_answer_after_their_goaway_have_served() {
+    let server = serve(Script::retiring(5).service_time_ms(Number::Random { from: 1, to: 5 })).await;
+    let run = posts(&http2().build(), &server, 500, AT_ONCE, Payload::Bytes(10)).await;
+    run.assert_all_done_once(&server, 2);
+    let connections = server.log().totals().connections;
+    assert!(connections <= 150, "{connections} connections");
+}
+
+/// First "no more soon", with the highest id there is, then the exact one. What was sent in between is processed.
+#[tokio::test]
+async fn a_goaway_in_two_phases_refuses_nothing() {
+    let script = Script::new().service_time_ms(2).rule(
+        Rule::at(Moment::Request)
+            .nth(20)
+            .does(Fault::goaway().last(LastId::Max).debug("shutdown"))
+            .does(Fault::Wait(10))
+            .does(Fault::goaway().debug("shutdown")),
+    );
+    for payload in BODIES {
+        let server = serve(script.clone()).await;
+        let run = posts(&http2().build(), &server, CALLS / 2, AT_ONCE, payload).await;
+        run.assert_all_done_once(&server, 2);
+        println!("two phases: {} connections", server.log().totals().connections);
+    }
+}
+
+/// A later GOAWAY may lower the last id: what it disowns was not processed, and is sent elsewhere.
+#[tokio::test]
+async fn a_goaway_narrowed_later_refuses_what_it_disowns() {
+    let script = Script::new().service_time_ms(20).rule(
+        Rule::at(Moment::Request)
+            .nth(8)
+            .does(Fault::goaway().last(LastId::Exact).then(Then::Stay))
+            .does(Fault::goaway().last(LastId::Id(5)).debug("less")),
+    );
+    for payload in BODIES {
+        let server = serve(script.clone()).await;
+        let run = posts(&http2().build(), &server, 200, 16, payload).await;
+        // What was read before it is disowned may have been processed: then the server answers, GOAWAY or not.
+        run.assert_all_done_once(&server, 3);
+    }
+}
+
+#[tokio::test]
+async fn a_goaway_followed_by_a_reset_once_its_streams_were_answered() {
+    let script = Script::new()
+        .service_time_ms(2)
+        .rule(Rule::at(Moment::Request).nth(20).does(Fault::goaway().debug("max_age").then(Then::ResetWhenDone)));
+    for payload in BODIES {
+        let server = serve(script.clone()).await;
+        let run = posts(&http2().build(), &server, CALLS, AT_ONCE, payload).await;
+        run.assert_all_done_once(&server, 2);
+        println!("GOAWAY, then RST: {} connections", server.log().totals().connections);
+    }
+}
+
+/// The twentieth request gets GOAWAY, and the connection is reset before any of the twenty is answered. Of those, and of
+/// no others, nobody knows whether they were processed.
+#[tokio::test]
+async fn a_goaway_followed_by_a_reset_before_its_streams_were_answered() {
+    let script = Script::new()
+        .service_time_ms(20)
+        .rule(Rule::at(Moment::Request).connection(1).nth(20).does(Fault::goaway().debug("max_age").then(Then::Reset)));
+    for payload in BODIES {
+        let server = serve(script.clone()).await;
+        let run = posts(&http2().build(), &server, 200, AT_ONCE, payload).await;
+        run.assert_histories_agree(&server);
+        assert_eq!(server.log().doubled(), []);
+        let mut accepted: Vec<_> = server.log().all_tries();
+        accepted.retain(|a_try| a_try.connection == 1 && !a_try.after_goaway && !a_try.disowned);
+        let mut ids: Vec<_> = accepted.into_iter().map(|a_try| a_try.request_id.unwrap()).collect();
+        ids.sort_unstable();
+        assert_eq!(run.failed(), ids);
+        assert_eq!(ids.len(), 20);
+        for done in run.done.iter().filter(|done| done.result.is_err()) {
+            let outcomes = done.outcomes();
+            assert!(
+                matches!(outcomes[..], [Outcome::SentUnknown(Unknown { cause: Cause::ConnectionLost, .. })]),
+                "{outcomes:#?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn settings_that_lower_the_cap_mid_flight_lose_nothing() {
+    let script = Script::new()
+        .service_time_ms(Number::Random { from: 1, to: 4 })
+        .rule(Rule::at(Moment::Request).nth(30).does(Settings::streams(3)))
+        .rule(Rule::at(Moment::Request).nth(60).does(Settings::streams(50)))
+        .rule(Rule::at(Moment::Request).nth(120).does(Settings::streams(1)))
+        .rule(Rule::at(Moment::Request).nth(130).does(Settings::streams(10)));
+    for payload in BODIES {
+        let server = serve(script.clone()).await;
+        let run = posts(&http2().build(), &server, CALLS / 2, AT_ONCE, payload).await;
+        run.assert_all_done_once(&server, 2);
+        println!("caps up and down: {} connections", server.log().totals().connections);
+    }
+}

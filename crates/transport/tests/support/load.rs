@@ -1,0 +1,241 @@
+//! Many calls against a scripted server, and what became of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use oncebox_faults::{Script, Server, TryRecord};
+use oncebox_transport::policy::{Outcome, Refusal};
+use oncebox_transport::{Body, BoxError, CallOptions, Client, ClientBuilder, Error, History, HttpVersion};
+
+/// Longer than any run here takes. With paused time it passes only when nothing goes on any more.
+pub const LONG: Duration = Duration::from_secs(100);
+
+pub async fn serve(script: Script) -> Server {
+    Server::builder(script).start().await.unwrap()
+}
+
+/// The default options, over HTTP/2.
+pub fn http2() -> ClientBuilder {
+    Client::builder().http_version(HttpVersion::Http2)
+}
+
+/// What a request's body is made of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Payload {
+    None,
+    Bytes(usize),
+    /// Read as it is sent, in pieces of 4 KiB.
+    Stream(usize),
+}
+
+/// The bodies that every refusal must leave intact: at hand, and streamed up to the mirror's size.
+pub const BODIES: [Payload; 2] = [Payload::Bytes(100), Payload::Stream(10_000)];
+
+impl Payload {
+    pub fn len(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Bytes(len) | Self::Stream(len) => len,
+        }
+    }
+
+    pub fn bytes(self) -> Vec<u8> {
+        (0..self.len()).map(|n| (n % 251) as u8).collect()
+    }
+
+    pub fn body(self) -> Body {
+        match self {
+            Self::None => Body::empty(),
+            Self::Bytes(_) => Body::from(self.bytes()),
+            Self::Stream(_) => stream(self.bytes(), 4096),
+        }
+    }
+}
+
+/// A body that is read as it is sent, in pieces of this size.
+pub fn stream(bytes: Vec<u8>, piece: usize) -> Body {
+    let pieces: Vec<_> = bytes.chunks(piece).map(Bytes::copy_from_slice).collect();
+    let frames = pieces.into_iter().map(|piece| Ok::<_, BoxError>(Frame::data(piece)));
+    Body::stream(StreamBody::new(futures_util::stream::iter(frames)))
+}
+
+/// A request that the server can tell from the others.
+pub fn request(server: &Server, method: Method, id: &str, payload: Payload) -> Request<Body> {
+    Request::builder().method(method).uri(server.url("/")).header("x-request-id", id).body(payload.body()).unwrap()
+}
+
+pub fn post(server: &Server, id: &str, payload: Payload) -> Request<Body> {
+    request(server, Method::POST, id, payload)
+}
+
+pub async fn call(client: &Client, request: Request<Body>) -> Result<Response<Bytes>, Error> {
+    let called = client.send_collected(request, CallOptions::new());
+    tokio::time::timeout(LONG, called).await.unwrap_or_else(|_| panic!("the call never ends"))
+}
+
+/// One call that is over.
+pub struct Done {
+    pub id: String,
+    pub result: Result<Response<Bytes>, Error>,
+}
+
+impl Done {
+    /// The outcomes of its attempts, in order.
+    pub fn outcomes(&self) -> Vec<Outcome> {
+        let records = match &self.result {
+            Ok(response) => response.extensions().get::<History>().unwrap().attempts().to_vec(),
+            Err(error) => error.attempts().to_vec(),
+        };
+        records.into_iter().map(|record| record.outcome).collect()
+    }
+}
+
+/// What became of many calls.
+pub struct Run {
+    pub done: Vec<Done>,
+    pub payload: Payload,
+}
+
+/// `count` POSTs `r0`, `r1`, …, so many at once.
+pub async fn posts(client: &Client, server: &Server, count: usize, at_once: usize, payload: Payload) -> Run {
+    let next = Arc::new(AtomicUsize::new(0));
+    let url = server.url("/");
+    let workers: Vec<_> = (0..at_once)
+        .map(|_| {
+            let (client, next, url) = (client.clone(), next.clone(), url.clone());
+            tokio::spawn(async move {
+                let mut done = Vec::new();
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    if n >= count {
+                        return done;
+                    }
+                    let id = format!("r{n}");
+                    let request = Request::post(&url).header("x-request-id", &id).body(payload.body()).unwrap();
+                    let result = client.send_collected(request, CallOptions::new()).await;
+                    done.push(Done { id, result });
+                }
+            })
+        })
+        .collect();
+    let all = async {
+        let mut done = Vec::new();
+        for worker in workers {
+            done.extend(worker.await.unwrap());
+        }
+        done
+    };
+    let done = tokio::time::timeout(LONG, all).await.unwrap_or_else(|_| panic!("some calls never end"));
+    assert_eq!(done.len(), count);
+    Run { done, payload }
+}
+
+impl Run {
+    /// The ids of the calls that failed, sorted.
+    pub fn failed(&self) -> Vec<&str> {
+        let failed = self.done.iter().filter(|done| !matches!(&done.result, Ok(response) if response.status() == 200));
+        let mut ids: Vec<_> = failed.map(|done| done.id.as_str()).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    /// How often each text ended a call that failed.
+    pub fn errors(&self) -> BTreeMap<String, usize> {
+        let mut texts = BTreeMap::new();
+        for done in &self.done {
+            match &done.result {
+                Ok(response) if response.status() == 200 => {}
+                Ok(response) => *texts.entry(response.status().to_string()).or_default() += 1,
+                Err(error) => *texts.entry(error.to_string()).or_default() += 1,
+            }
+        }
+        texts
+    }
+
+    /// Every call succeeded, was processed exactly once and whole, and was sent again no more than `replays` times.
+    #[track_caller]
+    pub fn assert_all_done_once(&self, server: &Server, replays: u64) {
+        assert!(self.failed().is_empty(), "{:#?}", self.errors());
+        self.assert_histories_agree(server);
+        let log = server.log();
+        assert_eq!(log.doubled(), []);
+        let digest = oncebox_faults::digest(&self.payload.bytes());
+        for done in &self.done {
+            let tries = log.tries(&done.id);
+            let processed: Vec<_> = tries.iter().filter(|a_try| a_try.processed).collect();
+            assert_eq!(processed.len(), 1, "{}: {tries:#?}", done.id);
+            assert_eq!(processed[0].body_digest, digest, "{}: the body came whole", done.id);
+            assert!(tries.len() as u64 <= 1 + replays, "{}: {} tries", done.id, tries.len());
+        }
+    }
+
+    /// The history of each call is what the server saw of it: each attempt that says it was sent came as the server's
+    /// log has it, in this order, and no other did. Heads that a dying connection swallowed are none.
+    #[track_caller]
+    pub fn assert_histories_agree(&self, server: &Server) {
+        for done in &self.done {
+            let tries = server.log().tries(&done.id);
+            if let Err(problem) = agree(&done.outcomes(), &tries) {
+                panic!("{}: {problem}\nhistory: {:#?}\nlog: {tries:#?}", done.id, done.outcomes());
+            }
+        }
+    }
+}
+
+/// Whether a call's outcomes are what the server saw of it.
+pub fn agree(outcomes: &[Outcome], tries: &[TryRecord]) -> Result<(), String> {
+    let mut seen = tries.iter().peekable();
+    for (n, outcome) in outcomes.iter().enumerate() {
+        let n = n + 1;
+        // A head that a dying connection swallowed was sent and not seen.
+        let stream = match outcome {
+            Outcome::NotSent(_) => continue,
+            Outcome::Refused(Refusal::GoAway { stream_id, .. } | Refusal::RefusedStream { stream_id }) => {
+                Some(*stream_id)
+            }
+            Outcome::SentUnknown(unknown) => unknown.stream_id,
+            _ => None,
+        };
+        let may_be_unseen = matches!(
+            outcome,
+            Outcome::Refused(Refusal::GoAway { .. })
+                | Outcome::SentUnknown(_)
+                | Outcome::TimedOut { .. }
+                | Outcome::Cancelled { .. }
+        );
+        let matches = seen.peek().is_some_and(|a_try| stream.is_none_or(|stream| stream == a_try.stream));
+        if !matches {
+            if may_be_unseen {
+                continue;
+            }
+            return Err(format!("attempt {n} never came"));
+        }
+        let Some(a_try) = seen.next() else { continue };
+        let fits = match outcome {
+            Outcome::Refused(Refusal::RefusedStream { .. }) => a_try.reset_sent.is_some_and(|code| code.0 == 7),
+            Outcome::Refused(_) => !a_try.processed,
+            Outcome::Responded(response) => a_try.status == Some(response.status),
+            _ => true,
+        };
+        if !fits {
+            return Err(format!("attempt {n} does not fit what came"));
+        }
+    }
+    match seen.next() {
+        None => Ok(()),
+        Some(a_try) => Err(format!("a head came that no attempt tells of: stream {}", a_try.stream)),
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} calls, {} failed: {:#?}", self.done.len(), self.failed().len(), self.errors())
+    }
+}
