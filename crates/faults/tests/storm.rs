@@ -67,7 +67,8 @@ async fn storm(script: Script) -> usize {
     assert_eq!(log.request_ids().len(), CLIENTS * REQUESTS);
     let totals = log.totals();
     assert_eq!((totals.processed, totals.violations), ((CLIENTS * REQUESTS) as u64, 0));
-    assert_eq!(totals.heads, tries as u64);
+    // What a reset connection had not read is in no log.
+    assert!(totals.heads <= tries as u64 && totals.heads >= totals.processed, "{totals:?}, {tries} tries");
     assert!(log.wait_until(LONG, |log| log.totals().connections_open == 0).await);
     assert_eq!(log.connections().iter().map(|connection| connection.processed).sum::<u64>(), totals.processed);
     tries
