@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, DATE, HOST, HeaderName, RETRY_AFTER};
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE, HOST, HeaderName, RETRY_AFTER, TE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -296,6 +296,31 @@ struct Head {
     path: Uri,
     host: HeaderValue,
     headers: HeaderMap,
+    /// Whether any of them describes a connection rather than the request.
+    describes_connection: bool,
+}
+
+/// Fields that HTTP/2 has no place for (RFC 9113 §8.2.2).
+const OF_A_CONNECTION: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
+
+/// Takes out what describes an HTTP/1.1 connection. `h2` would refuse the request for it.
+fn remove_of_a_connection(headers: &mut HeaderMap) {
+    let named: Vec<_> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| HeaderName::try_from(name.trim()).ok())
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    for name in OF_A_CONNECTION {
+        headers.remove(name);
+    }
+    if headers.get(TE).is_some_and(|te| te != "trailers") {
+        headers.remove(TE);
+    }
 }
 
 impl Head {
@@ -305,7 +330,8 @@ impl Head {
             .map_err(|_| Error::invalid(format!("{}: the host is no header value", Redacted(&uri))))?;
         let path = uri.path_and_query().map_or("/", |p| p.as_str());
         let path = Uri::try_from(path).map_err(|e| Error::invalid(format!("{}: {e}", Redacted(&uri))))?;
-        Ok(Self { method, uri, path, host, headers })
+        let describes_connection = headers.contains_key(TE) || OF_A_CONNECTION.iter().any(|n| headers.contains_key(*n));
+        Ok(Self { method, uri, path, host, headers, describes_connection })
     }
 
     fn request(&self, version: HttpVersion, number: usize, body: AttemptBody) -> Request<AttemptBody> {
@@ -316,6 +342,9 @@ impl Head {
         if version == HttpVersion::Http2 {
             *request.uri_mut() = self.uri.clone();
             *request.version_mut() = Version::HTTP_2;
+            if self.describes_connection {
+                remove_of_a_connection(request.headers_mut());
+            }
         } else {
             *request.uri_mut() = self.path.clone();
             *request.version_mut() = Version::HTTP_11;

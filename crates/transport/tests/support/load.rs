@@ -14,7 +14,9 @@ use oncebox_faults::{Script, Server, TryRecord};
 use oncebox_transport::policy::{Outcome, Refusal};
 use oncebox_transport::{Body, BoxError, CallOptions, Client, ClientBuilder, Error, History, HttpVersion};
 
-/// Longer than any run here takes. With paused time it passes only when nothing goes on any more.
+/// Longer than any run here takes.
+///
+/// Time is paused only where little is sent: the kernel's own clock, by which it acknowledges what was received, is not.
 pub const LONG: Duration = Duration::from_secs(100);
 
 pub async fn serve(script: Script) -> Server {
