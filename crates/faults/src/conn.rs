@@ -137,11 +137,14 @@ impl Conn {
     /// The faults of a moment, in order.
     pub(crate) async fn happen(self: &Arc<Self>, moment: Moment, request: Option<&Request>) -> Flow {
         let engine = &self.engine;
-        for index in engine.at(moment) {
-            let occasion = Occasion { connection: self.number, version: self.version(), request };
-            if !engine.holds(*index, &occasion) {
-                continue;
-            }
+        let rules = engine.at(moment);
+        if rules.is_empty() {
+            return Flow::On;
+        }
+        let occasion = Occasion { connection: self.number, version: self.version(), request };
+        // All are looked at before the first happens: what one rule counts does not depend on what another does.
+        let holding: Vec<usize> = rules.iter().copied().filter(|index| engine.holds(*index, &occasion)).collect();
+        for index in &holding {
             let rule = &engine.script.rules[*index];
             // The faults after one that ends a request or the connection still happen: late frames, say.
             let mut over = false;

@@ -69,7 +69,8 @@ pub struct Script {
     pub service_time_ms: Number,
     /// The answer when no rule says otherwise.
     pub answer: Answer,
-    /// What goes wrong. All rules that match at a moment happen, in this order.
+    /// What goes wrong. All rules that hold at a moment happen, in this order, up to the first that ends the request or
+    /// answers it.
     pub rules: Vec<Rule>,
 }
 

@@ -536,3 +536,88 @@ async fn a_client_that_overruns_a_window_is_told_and_noted() {
     raw.expect(goaway(1, 3, "DATA beyond the window of stream 1")).await;
     assert_eq!(server.log().totals().violations, 1);
 }
+
+#[tokio::test]
+async fn heads_in_pieces_padding_and_trailers_are_read() {
+    let server = serve(Script::new()).await;
+    let mut raw = Raw::h2(&server).await;
+    let block = block("POST", "/pieces", "a");
+    let (first, rest) = block.split_at(10);
+    raw.send(frame(HEADERS, 0, 1, first)).await;
+    raw.send(frame(CONTINUATION, END_HEADERS, 1, rest)).await;
+    raw.send(frame(DATA, 8, 1, b"\x02hello\0\0")).await;
+    raw.send(frame(HEADERS, END_STREAM | END_HEADERS, 1, b"\0\x01a\x01b")).await;
+    raw.expect_ok(1).await;
+    let a_try = server.log().tries("a").remove(0);
+    assert_eq!((a_try.path.as_str(), a_try.body_bytes, a_try.complete), ("/pieces", 5, true));
+}
+
+#[tokio::test]
+async fn interim_answers_trailers_and_pauses() {
+    let answer = Answer {
+        interim: vec![103],
+        trailers: [("a".to_owned(), "b".to_owned())].into(),
+        frame_size: Some(1),
+        pause_ms: 20,
+        ..Answer::default()
+    };
+    let server = serve(Script::new().answer(answer)).await;
+    let mut raw = Raw::h2(&server).await;
+    let began = std::time::Instant::now();
+    raw.get(1, "").await;
+    raw.expect(frame(HEADERS, END_HEADERS, 1, b"\x08\x03103")).await;
+    assert_eq!(raw.read().await.unwrap().payload[0], 0x88);
+    raw.expect(frame(DATA, 0, 1, "o")).await;
+    raw.expect(frame(DATA, 0, 1, "k")).await;
+    raw.expect(frame(HEADERS, END_STREAM | END_HEADERS, 1, b"\0\x01a\x01b")).await;
+    assert!(began.elapsed() >= Duration::from_millis(20));
+    raw.send(frame(HEADERS, END_STREAM | END_HEADERS, 3, block("HEAD", "/", ""))).await;
+    raw.read().await.unwrap();
+    assert_eq!(raw.read().await.unwrap().payload[0], 0x88);
+    raw.expect(frame(HEADERS, END_STREAM | END_HEADERS, 3, b"\0\x01a\x01b")).await;
+}
+
+#[tokio::test]
+async fn goaway_and_close_leave_what_is_open_unanswered() {
+    let script = Script::new()
+        .service_time_ms(60_000)
+        .rule(Rule::at(Moment::Request).nth(2).does(Fault::goaway().last(LastId::Previous).then(Then::Close)));
+    let server = serve(script).await;
+    let mut raw = Raw::h2(&server).await;
+    raw.get(1, "a").await;
+    raw.get(3, "b").await;
+    raw.expect(goaway(1, 0, "")).await;
+    assert_eq!(raw.rest().await, (vec![], End::Fin));
+    assert_eq!((server.log().processed("a"), server.log().processed("b")), (1, 0));
+}
+
+#[tokio::test]
+async fn rules_choose_by_connection_in_rounds() {
+    let script = Script::new()
+        .rule(
+            Rule::at(Moment::Request).connection(Number::round([1, 2], 4)).does(Fault::goaway().last(LastId::Previous)),
+        )
+        .rule(Rule::at(Moment::Connect).connection(Number::round([3], 4)).does(Fault::Reset))
+        .rule(Rule::at(Moment::Received).connection(Number::round([4], 4)).does(Fault::answer(Answer::status(503))))
+        .rule(Rule::at(Moment::Answered).connection(Number::round([4], 4)).does(Fault::Close));
+    let server = serve(script).await;
+    let mut seen = Vec::new();
+    for _ in 0..8 {
+        let mut raw = Raw::connect(server.addr()).await;
+        let begun = bytes(&frame(HEADERS, 5, 1, block("GET", "/", "a")));
+        let preface = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"[..], &begun].concat();
+        // A connection that was reset at once may refuse even this.
+        let _ = tokio::io::AsyncWriteExt::write_all(&mut raw.socket, &preface).await;
+        let (answer, end) = raw.rest().await;
+        let goaway = answer.windows(9).any(|head| head == [0, 0, 8, 7, 0, 0, 0, 0, 0]);
+        let status = answer.windows(5).any(|text| text == [8, 3, b'5', b'0', b'3']);
+        seen.push(match (goaway, status, end) {
+            (true, false, End::Fin) => "goaway",
+            (false, true, End::Fin) => "503",
+            (false, false, End::Reset) => "reset",
+            other => panic!("{other:?}"),
+        });
+    }
+    assert_eq!(seen, ["goaway", "goaway", "reset", "503", "goaway", "goaway", "reset", "503"]);
+    assert_eq!((server.log().heads("a"), server.log().processed("a")), (6, 0));
+}

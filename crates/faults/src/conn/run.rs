@@ -204,15 +204,14 @@ async fn timers(conn: &Arc<Conn>) {
                 }
                 drop::<Flow>(conn.happen(Moment::Idle(*ms), None).await);
             }
-            while conn.idle_since() == Some(since) {
-                conn.busy_changed.notified().await;
-            }
+            busy_since(conn, since).await;
         }
     };
     tokio::join!(ages, idles);
     std::future::pending().await
 }
 
+/// Waits until no request is open; since when.
 async fn idle(conn: &Arc<Conn>) -> Instant {
     loop {
         let changed = conn.busy_changed.notified();
@@ -220,6 +219,19 @@ async fn idle(conn: &Arc<Conn>) -> Instant {
         changed.as_mut().enable();
         if let Some(since) = conn.idle_since() {
             return since;
+        }
+        changed.await;
+    }
+}
+
+/// Waits until the time in which no request is open since then is over.
+async fn busy_since(conn: &Arc<Conn>, since: Instant) {
+    loop {
+        let changed = conn.busy_changed.notified();
+        tokio::pin!(changed);
+        changed.as_mut().enable();
+        if conn.idle_since() != Some(since) {
+            return;
         }
         changed.await;
     }
