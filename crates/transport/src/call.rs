@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version};
 use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use oncebox_policy::{
-    Attempt, CallFacts, Cause, Ledger, NotSent, Outcome, Phase, Record, RequestBody, ShortText, Tokens, Unknown,
-    Verdict, judge,
+    Attempt, CallFacts, Cause, Ledger, NotSent, Outcome, Record, RequestBody, ShortText, Tokens, Unknown, Verdict,
+    judge,
 };
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::Instrument;
@@ -18,7 +18,7 @@ use crate::body::{AttemptBody, Body, BodyUse, BoxError, Replay, ResponseBody};
 use crate::client::Client;
 use crate::error::Error;
 use crate::options::{CallOptions, HttpVersion, Resolved};
-use crate::pool::{Attempted, Authority, Origin, Redacted, SentFlag, Wanted};
+use crate::pool::{Attempted, Authority, Origin, Progress, Redacted, Wanted};
 
 /// Tells a server, and whoever reads its log, that a request is the n-th attempt of its call. Sent from the second on.
 static ATTEMPT: HeaderName = HeaderName::from_static("oncebox-attempt");
@@ -145,15 +145,15 @@ impl Call<'_> {
     /// One attempt, bounded by the call's deadline and `attempt_timeout`.
     async fn attempt(&self, wanted: Wanted, number: usize) -> Ended {
         let started = self.started.elapsed();
-        let sent = SentFlag::default();
+        let progress = Progress::default();
         let deadline = self.deadline().map(|deadline| self.started + deadline);
         let own = self.options.attempt_timeout.map(|limit| Instant::now() + limit);
-        let attempt = self.attempt_and_read(number, wanted, &sent);
+        let attempt = self.attempt_and_read(number, wanted, &progress);
 
         let (outcome, answer, source, at) = match bounded(attempt, deadline, own).await {
             Ok(read) => read,
             Err(limit) => {
-                let sent = sent.get();
+                let sent = progress.is_sent();
                 let outcome = match limit {
                     Limit::Call => Outcome::TimedOut { sent },
                     Limit::Attempt if sent => Outcome::SentUnknown(Unknown {
@@ -161,11 +161,11 @@ impl Call<'_> {
                         stream_id: None,
                         detail: ShortText::EMPTY,
                     }),
-                    Limit::Attempt => Outcome::NotSent(NotSent {
-                        phase: Phase::Connect,
-                        touched_socket: true,
-                        detail: "attempt_timeout passed".into(),
-                    }),
+                    Limit::Attempt => {
+                        let phase = self.origin.waits_for(&progress);
+                        let touched_socket = phase.is_dial();
+                        Outcome::NotSent(NotSent { phase, touched_socket, detail: "attempt_timeout passed".into() })
+                    }
                 };
                 (outcome, None, None, At::default())
             }
@@ -187,11 +187,11 @@ impl Call<'_> {
         &self,
         number: usize,
         wanted: Wanted,
-        sent: &SentFlag,
+        progress: &Progress,
     ) -> (Outcome, Option<Answer>, Option<BoxError>, At) {
         let body = self.body.attempt();
         let request = |version| self.head.request(version, number, body);
-        let attempted = self.origin.attempt(self.version, request, wanted, sent).await;
+        let attempted = self.origin.attempt(self.version, request, wanted, progress).await;
         let at = At::of(&attempted);
         let response = match attempted.result {
             Ok(response) => response,

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::origin::Authority;
+use super::origin::{Authority, Progress};
 use super::registry::next_connection_id;
 use crate::body::Held;
 use crate::conn::{Failure, H1Connection};
@@ -47,13 +47,17 @@ impl Http1Pool {
     }
 
     /// An idle connection, or a new one; waits while as many as are allowed are in use.
-    pub(crate) async fn acquire(&self, wanted: Connection) -> Result<Leased, Failure> {
+    pub(crate) async fn acquire(&self, wanted: Connection, progress: &Progress) -> Result<Leased, Failure> {
+        progress.waits();
         let room = Arc::clone(&self.room).acquire_owned().await;
         let room = room.map_err(|_| Failure::not_sent("the pool was closed"))?;
         let idle = if wanted == Connection::Fresh { None } else { self.take_idle() };
         let connection = match idle {
             Some(connection) => connection,
-            None => self.dial().await?,
+            None => {
+                progress.dials();
+                self.dial().await?
+            }
         };
         Ok(Leased { connection, room })
     }

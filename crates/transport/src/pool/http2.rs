@@ -157,6 +157,11 @@ impl Http2Pool {
             || self.connections.load().iter().any(|open| Some(open.id()) != connection)
     }
 
+    /// Whether any connection is open.
+    pub(super) fn is_open(&self) -> bool {
+        !self.connections.load().is_empty()
+    }
+
     /// How many dials have failed in a row.
     pub(super) fn failed_dials(&self) -> u32 {
         self.failed_dials.load(Ordering::Acquire)

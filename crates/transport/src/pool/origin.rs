@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use http::Uri;
 use http::uri::Scheme;
-use oncebox_policy::{Budget, Connection, Outcome};
+use oncebox_policy::{Budget, Connection, Outcome, Phase};
 use tokio::time::Instant;
 
 use super::http1::{HeldHttp1, Http1Pool};
@@ -113,7 +113,7 @@ impl Origin {
         version: HttpVersion,
         request: impl FnOnce(HttpVersion) -> http::Request<AttemptBody>,
         wanted: Wanted,
-        sent: &SentFlag,
+        progress: &Progress,
     ) -> Attempted {
         let may_choose = version == HttpVersion::Auto && self.authority.is_https();
         let http2 = match version {
@@ -122,28 +122,38 @@ impl Origin {
             HttpVersion::Auto => may_choose && !self.chose_http1.load(Ordering::Acquire),
         };
         if http2 {
+            progress.is(IN_LINE);
             match self.http2.acquire(wanted.want(may_choose)).await {
-                Ok(permit) => return self.attempt_http2(permit, request(HttpVersion::Http2), sent).await,
+                Ok(permit) => return self.attempt_http2(permit, request(HttpVersion::Http2), progress).await,
                 Err(Unserved::Failed(failure)) => return self.not_sent(None, failure, self.http2.failed_dials()),
                 // The connection is at hand, and waits among those of HTTP/1.1.
                 Err(Unserved::ChoseHttp1) => self.chose_http1.store(true, Ordering::Release),
             }
         }
-        self.attempt_http1(request(HttpVersion::Http1), wanted.connection, sent).await
+        self.attempt_http1(request(HttpVersion::Http1), wanted.connection, progress).await
+    }
+
+    /// What an attempt that has sent nothing waits for: room on the connections that there are, or one to be made.
+    pub(crate) fn waits_for(&self, progress: &Progress) -> Phase {
+        match progress.0.load(Ordering::Acquire) {
+            DIALS => Phase::Connect,
+            IN_LINE if !self.http2.is_open() => Phase::Connect,
+            _ => Phase::Slot,
+        }
     }
 
     async fn attempt_http1(
         &self,
         request: http::Request<AttemptBody>,
         wanted: Connection,
-        sent: &SentFlag,
+        progress: &Progress,
     ) -> Attempted {
-        let (connection, room) = match self.http1.acquire(wanted).await {
+        let (connection, room) = match self.http1.acquire(wanted, progress).await {
             Ok(leased) => leased.into_parts(),
             Err(failure) => return self.not_sent(None, failure, self.http1.failed_dials()),
         };
         let id = connection.id();
-        sent.set();
+        progress.is(SENT);
         let result = connection.send(request).await.map(|(response, connection)| {
             let held = Box::new(HeldHttp1 { pool: self.http1.clone(), connection, room });
             response.map(|body| ResponseBody::http1(body, held))
@@ -151,9 +161,14 @@ impl Origin {
         Attempted { connection: Some(id), result, failed_dials: 0, other_connection: false }
     }
 
-    async fn attempt_http2(&self, permit: Permit, request: http::Request<AttemptBody>, sent: &SentFlag) -> Attempted {
+    async fn attempt_http2(
+        &self,
+        permit: Permit,
+        request: http::Request<AttemptBody>,
+        progress: &Progress,
+    ) -> Attempted {
         let id = permit.connection().id();
-        sent.set();
+        progress.is(SENT);
         let result = H2Connection::send(permit, request).await.map(|sent| {
             let held = Box::new(HeldHttp2(sent.guard));
             sent.response.map(|body| ResponseBody::http2(body, held))
@@ -209,17 +224,34 @@ impl Held for HeldHttp2 {
     }
 }
 
-/// Whether the head of the running attempt may have been written. It outlives an attempt that is dropped at the
-/// deadline, whose outcome nobody else can tell.
+/// How far the running attempt has come. It outlives an attempt that is dropped at the deadline, whose outcome nobody
+/// else can tell.
 #[derive(Debug, Default)]
-pub(crate) struct SentFlag(AtomicBool);
+pub(crate) struct Progress(AtomicU8);
 
-impl SentFlag {
-    pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Release);
+/// Waits for HTTP/1.1 connections that others use; so it begins.
+const WAITS: u8 = 0;
+/// Waits for a connection that is made for it.
+const DIALS: u8 = 1;
+/// Waits for a stream.
+const IN_LINE: u8 = 2;
+/// The head may have been written.
+const SENT: u8 = 3;
+
+impl Progress {
+    fn is(&self, stage: u8) {
+        self.0.store(stage, Ordering::Release);
     }
 
-    pub(crate) fn get(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+    pub(super) fn waits(&self) {
+        self.is(WAITS);
+    }
+
+    pub(super) fn dials(&self) {
+        self.is(DIALS);
+    }
+
+    pub(crate) fn is_sent(&self) -> bool {
+        self.0.load(Ordering::Acquire) == SENT
     }
 }
