@@ -40,3 +40,24 @@ pub(super) fn pick(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::pool::load::Load;
+
+    #[test]
+    fn a_stream_is_taken_up_to_the_cap_and_counted_over_the_lifetime() {
+        let load = Load::new(2, 3);
+        assert!(load.take() && load.take() && !load.take());
+        assert_eq!((load.active(), load.free(2)), (2, 0));
+        assert_eq!(load.give_back(), 1);
+        assert_eq!(load.free(2), 1);
+        assert!(load.take() && load.is_worn());
+        load.give_back();
+        assert_eq!(load.free(2), 0);
+        load.extend_lifetime();
+        assert!(!load.is_worn());
+        load.set_cap(0);
+        assert!(!load.take());
+    }
+}
