@@ -156,3 +156,17 @@ async fn settings_that_lower_the_cap_mid_flight_lose_nothing() {
         println!("caps up and down: {} connections", server.log().totals().connections);
     }
 }
+
+/// The server says GOAWAY in the middle of an upload, and closes with unread data, for which the system sends a reset. The
+/// reset reaches the client's writes first, and the GOAWAY is read all the same.
+#[tokio::test]
+async fn a_goaway_followed_by_a_reset_of_the_upload_is_never_lost() {
+    let rule = Rule::at(Moment::RequestBody(1))
+        .attempt(1)
+        .does(Fault::goaway().last(LastId::Id(0)).then(Then::Stay))
+        .does(Fault::CloseUnread);
+    let server = serve(Script::new().rule(rule)).await;
+    let client = http2().build();
+    let run = posts(&client, &server, 200, 4, Payload::Bytes(300_000)).await;
+    run.assert_all_done_once(&server, 3);
+}
