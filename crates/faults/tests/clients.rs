@@ -119,8 +119,10 @@ try:
             code = getattr(event, "error_code", None)
             print(type(event).__name__, "" if code is None else int(code), getattr(event, "last_stream_id", ""))
         sock.sendall(conn.data_to_send())
-except (h2.exceptions.ProtocolError, OSError) as error:
-    print(type(error).__name__)
+except h2.exceptions.ProtocolError as error:
+    print("refused:", type(error).__name__)
+except OSError as error:
+    print("lost:", type(error).__name__)
 "#;
 
 #[tokio::test]
@@ -148,9 +150,9 @@ async fn pythons_h2_reports_the_frames_of_the_script() {
         oncebox_faults::ProtocolError::BadHpack,
         oncebox_faults::ProtocolError::WindowOverflow,
         oncebox_faults::ProtocolError::LoneContinuation,
-        oncebox_faults::ProtocolError::FrameTooLarge,
     ] {
         let seen = see(Fault::ProtocolError(error)).await;
-        assert!(seen.contains("Error"), "{error:?}: {seen}");
+        // By `h2` itself: a timeout or a lost socket is not what was promised.
+        assert!(seen.contains("\nrefused: "), "{error:?}: {seen}");
     }
 }
