@@ -5,8 +5,7 @@ use std::process::Command;
 use crate::command::{is_present, run};
 
 /// A program that some test needs, and the Debian package that has it.
-const TOOLS: [(&str, &str); 4] =
-    [("unshare", "util-linux"), ("setpriv", "util-linux"), ("python3", "python3"), ("curl", "curl")];
+const TOOLS: [(&str, &str); 3] = [("python3", "python3"), ("curl", "curl"), ("nghttp", "nghttp2-client")];
 
 /// Installs the packages of the tools that are missing.
 pub(crate) fn system() -> Result<(), String> {

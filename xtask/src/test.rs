@@ -17,7 +17,8 @@ pub(crate) fn run_all(root: &Path, no_skip: bool) -> Result<(), String> {
     let mut report = Report::default();
     report.take("build", run(&mut cargo(root, &["build", "--workspace", "--all-targets"])));
     if report.failed.is_empty() {
-        rust(root, &mut report);
+        let python_with_h2 = python_with_h2(root);
+        rust(root, python_with_h2.as_deref(), &mut report);
         report.take("documentation examples", run(&mut cargo(root, &["test", "--workspace", "--doc"])));
         python_sdk(root, &mut report);
     }
@@ -25,13 +26,16 @@ pub(crate) fn run_all(root: &Path, no_skip: bool) -> Result<(), String> {
 }
 
 /// nextest where it is installed, since it isolates tests from one another; else cargo's own runner.
-fn rust(root: &Path, report: &mut Report) {
+fn rust(root: &Path, python_with_h2: Option<&Path>, report: &mut Report) {
     let mut command = if is_present("cargo-nextest") {
         // The marks of skipped tests are in the output of tests that passed.
         cargo(root, &["nextest", "run", "--workspace", "--success-output", "immediate", "--no-fail-fast"])
     } else {
         cargo(root, &["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast", "--", "--nocapture"])
     };
+    if let Some(python) = python_with_h2 {
+        command.env("ONCEBOX_PYTHON_WITH_H2", python);
+    }
     // nextest prints its report and the tests' output to standard error.
     command.env("CARGO_TERM_COLOR", "never");
     let mut wrapped = Command::new("sh");
@@ -50,6 +54,12 @@ fn rust(root: &Path, report: &mut Report) {
     });
     report.skipped.extend(skipped);
     report.take("Rust tests", result);
+}
+
+/// A Python with the `h2` package, an HTTP/2 client by others for the tests of the scripted servers. Without it that
+/// test says that it was skipped.
+fn python_with_h2(root: &Path) -> Option<PathBuf> {
+    virtual_environment(root, "python-h2", &root.join("crates/faults/tests/requirements.txt")).ok()
 }
 
 /// The official Python SDK, as published, against the local server.

@@ -105,13 +105,13 @@ pub(crate) struct ConnectionArgs {
     #[arg(long, value_name = "URL", conflicts_with = "local")]
     pub(crate) sandbox_url: Option<String>,
     /// Deadline of a control-plane call in seconds; 0 is none [default: 60]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true, conflicts_with = "local")]
     pub(crate) request_timeout: Option<Duration>,
     /// Retries of a control-plane call [default: 3]
-    #[arg(long, value_name = "N", value_parser = retries, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", value_parser = retries, allow_hyphen_values = true, conflicts_with = "local")]
     pub(crate) retries: Option<u32>,
     /// Repeats after failed connects and refusals [env: E2B_CONNECTION_RETRIES] [default: 3]
-    #[arg(long, value_name = "N", value_parser = retries, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", value_parser = retries, allow_hyphen_values = true, conflicts_with = "local")]
     pub(crate) connection_retries: Option<u32>,
 }
 
@@ -145,7 +145,11 @@ fn pair(text: &str) -> Result<(String, String), String> {
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let rule = || format!("it must be a number of seconds from 0 to {MAX_SECONDS}, such as 30 or 0.5");
     match text.parse::<f64>() {
-        Ok(seconds) if (0.0..=MAX_SECONDS).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        Ok(seconds) if (0.0..=MAX_SECONDS).contains(&seconds) => match Duration::from_secs_f64(seconds) {
+            // Rounded to nothing it would mean never.
+            Duration::ZERO if seconds > 0.0 => Err(rule()),
+            timeout => Ok(timeout),
+        },
         _ => Err(rule()),
     }
 }

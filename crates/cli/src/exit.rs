@@ -1,6 +1,7 @@
 //! Exit codes, and how failures are shown.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use oncebox::{Error, ErrorKind};
@@ -68,15 +69,31 @@ impl Failure {
     }
 }
 
+/// Says something on standard error. Nobody listening there is no reason to fail, nor to leave anything undone.
+pub(crate) fn say(text: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "oncebox: {text}");
+}
+
+/// Prints a line that the program was asked for.
+pub(crate) fn print(text: impl fmt::Display) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{text}")
+        .and_then(|()| stdout.flush())
+        .map_err(|error| Failure::infrastructure(format!("the output could not be written: {error}")))
+}
+
 /// Shows a failure and turns the end into an exit code.
 pub(crate) fn end(result: Result<u8, Failure>) -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            if let Some(json) = &failure.json {
-                println!("{json}");
-            } else {
-                eprintln!("oncebox: {}", failure.message);
+            match &failure.json {
+                Some(json) => {
+                    if print(json).is_err() {
+                        say(&failure.message);
+                    }
+                }
+                None => say(&failure.message),
             }
             ExitCode::from(failure.code)
         }

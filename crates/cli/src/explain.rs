@@ -12,7 +12,7 @@ use oncebox_policy::{
 use oncebox_protocol::{Operation, Plane, operations};
 use serde_json::{Value, json};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, print};
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
@@ -110,9 +110,9 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<u8, Failure> {
     let case = Case::new(args, operation)?;
     let told = case.tell(args)?;
     if args.json {
-        println!("{}", case.json(&told)?);
+        print(case.json(&told)?)?;
     } else {
-        println!("{}\n{}", case.heading(&told), told.explanation);
+        print(format!("{}\n{}", case.heading(&told), told.explanation))?;
     }
     Ok(0)
 }

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use oncebox_faults::{Builder, Script, Server, StartError, catalog, ready_scripts};
 use serde_json::json;
 
-use crate::exit::Failure;
+use crate::exit::{Failure, print, say};
 use crate::signals::Signals;
 
 #[derive(Debug, Args)]
@@ -99,7 +99,7 @@ pub(crate) async fn run(args: FaultsArgs) -> Result<u8, Failure> {
             }
             serve(builder, args.common).await
         }
-        FaultsTask::List(args) => Ok(list(&args)),
+        FaultsTask::List(args) => list(&args),
         FaultsTask::Show { name } => match ready_scripts().iter().find(|ready| ready.name == name) {
             Some(ready) => {
                 print!("{}", ready.json);
@@ -147,9 +147,9 @@ async fn serve(builder: Builder, common: CommonArgs) -> Result<u8, Failure> {
     };
     // A report on standard output stands alone there.
     if common.report.as_deref().is_some_and(|file| file.as_os_str() == "-") {
-        eprintln!("{address}");
+        say(&address);
     } else {
-        println!("{address}");
+        print(&address)?;
     }
     signals.next().await;
     if let Some(file) = &common.report {
@@ -174,7 +174,7 @@ fn start_failure(error: &StartError) -> Failure {
     }
 }
 
-fn list(args: &ListArgs) -> u8 {
+fn list(args: &ListArgs) -> Result<u8, Failure> {
     if args.json {
         let faults: Vec<_> = catalog()
             .iter()
@@ -182,26 +182,28 @@ fn list(args: &ListArgs) -> u8 {
             .collect();
         let scripts: Vec<_> =
             ready_scripts().iter().map(|ready| json!({"name": ready.name, "about": about(ready)})).collect();
-        println!("{}", json!({"faults": faults, "scripts": scripts}));
-        return 0;
+        print(json!({"faults": faults, "scripts": scripts}))?;
+        return Ok(0);
     }
+    let mut lines = Vec::new();
     let mut layer = "";
     for info in catalog() {
         if layer != info.layer {
+            if !layer.is_empty() {
+                lines.push(String::new());
+            }
             layer = info.layer;
-            let gap = if info == &catalog()[0] { "" } else { "\n" };
-            println!("{gap}{layer}");
+            lines.push(layer.to_owned());
         }
-        println!("  {:<22} {}", info.name, info.about);
+        lines.push(format!("  {:<22} {}", info.name, info.about));
         if args.examples {
-            println!("  {:<22}   {}", "", info.example);
+            lines.push(format!("  {:<22}   {}", "", info.example));
         }
     }
-    println!("\nscripts that are ready to use");
-    for ready in ready_scripts() {
-        println!("  {:<38} {}", ready.name, about(ready));
-    }
-    0
+    lines.push("\nscripts that are ready to use".to_owned());
+    lines.extend(ready_scripts().iter().map(|ready| format!("  {:<38} {}", ready.name, about(ready))));
+    print(lines.join("\n"))?;
+    Ok(0)
 }
 
 /// What a script is for, in its first sentence.

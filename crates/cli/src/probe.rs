@@ -15,7 +15,7 @@ use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use oncebox_transport::{Body, CallOptions, Client, HttpVersion};
 
 use crate::args::{retries, seconds};
-use crate::exit::{Failure, PROBE_FAILED};
+use crate::exit::{Failure, PROBE_FAILED, print};
 use progress::Progress;
 use tally::Tally;
 
@@ -117,9 +117,9 @@ pub(crate) async fn run(args: ProbeArgs) -> Result<u8, Failure> {
     let seconds = started.elapsed();
     drop(progress);
     if args.json {
-        println!("{}", tally.json(seconds));
+        print(tally.json(seconds))?;
     } else {
-        print!("{}", tally.text(seconds));
+        print(tally.text(seconds).trim_end())?;
     }
     Ok(if tally.all_ok() { 0 } else { PROBE_FAILED })
 }

@@ -2,8 +2,9 @@
 
 mod report;
 
-use std::io;
-use std::time::Duration;
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use oncebox::{Client, Command, CommandEvent, CommandHandle, Error, ErrorKind, Sandbox};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -25,6 +26,9 @@ const LIFETIME_REFRESH: Duration = Duration::from_secs(60);
 /// How long a create or a kill that is under way is waited for once the program is asked to end.
 const GOODBYE: Duration = Duration::from_secs(10);
 
+/// The largest file of environment variables.
+const MAX_ENV_FILE: u64 = 1 << 20;
+
 /// Standard input is passed on in pieces of at most this size.
 const STDIN_PIECE: usize = 64 << 10;
 
@@ -45,35 +49,58 @@ async fn in_sandbox(client: &Client, args: &RunArgs, command: Command, signals: 
         made = &mut make => made.map_err(failed)?,
         signal = signals.next() => {
             // The create is under way: what it makes must not be left behind.
-            if let Ok(Ok(sandbox)) = tokio::time::timeout(GOODBYE, make).await {
-                end(&sandbox, args).await;
+            let made = tokio::select! {
+                made = tokio::time::timeout(GOODBYE, make) => made.ok(),
+                _ = signals.next() => None,
+            };
+            match made {
+                Some(Ok(sandbox)) => end(&sandbox, args).await,
+                Some(Err(error)) if error.may_have_been_processed() => exit::say(&error),
+                Some(Err(_)) => {}
+                None if args.sandbox.is_some() => {}
+                None => exit::say(format!(
+                    "the create was not answered yet: a sandbox may exist, for at most {LIFETIME:?}; its metadata \
+                     oncebox.intent tells it apart"
+                )),
             }
-            return Ok(exit::SIGNAL + signal);
+            return Ok(exit::SIGNAL.saturating_add(signal));
         }
     };
-    let alive = args.sandbox.is_none().then(|| keep_alive(sandbox.clone()));
+    let alive = keep_alive(sandbox.clone());
     let mut report = Report::new(args.json);
+    let mut running = None;
     let result = tokio::select! {
-        ended = follow(&sandbox, args, command, &mut report) => ended,
-        signal = signals.next() => Ok(exit::SIGNAL + signal),
+        ended = follow(&sandbox, args, command, &mut report, &mut running) => ended,
+        signal = signals.next() => Ok(exit::SIGNAL.saturating_add(signal)),
     };
-    if let Some(alive) = alive {
-        alive.abort();
+    alive.abort();
+    if let Some(pid) = running.filter(|_| args.sandbox.is_some()) {
+        kill(&sandbox, pid).await;
     }
     end(&sandbox, args).await;
     if result.is_ok() {
-        report.print(&sandbox);
+        report.print(&sandbox)?;
     }
     result
 }
 
-/// Starts the command and passes its output on until it ends.
-async fn follow(sandbox: &Sandbox, args: &RunArgs, command: Command, report: &mut Report) -> Result<u8, Failure> {
+/// Starts the command and passes its output on until it ends. `running` is its process while it runs.
+async fn follow(
+    sandbox: &Sandbox,
+    args: &RunArgs,
+    command: Command,
+    report: &mut Report,
+    running: &mut Option<u32>,
+) -> Result<u8, Failure> {
     let mut handle = sandbox.commands().start(command).await.map_err(|error| not_started(&error, args))?;
+    *running = Some(handle.pid());
     let input = args.stdin.then(|| pass_stdin(sandbox.clone(), handle.pid()));
     let result = output(&mut handle, args, report).await;
     if let Some(input) = input {
         input.abort();
+    }
+    if result.is_ok() {
+        *running = None;
     }
     result
 }
@@ -87,11 +114,11 @@ async fn output(handle: &mut CommandHandle, args: &RunArgs, report: &mut Report)
             CommandEvent::Stdout(bytes) => write(&mut stdout, &bytes).await,
             CommandEvent::Stderr(bytes) => write(&mut stderr, &bytes).await,
             CommandEvent::Exit(exit) => {
-                let code = report.exit(exit, args.timeout);
-                if code == exit::TIMED_OUT && !args.json {
-                    eprintln!("oncebox: the command was killed after {:?} (--timeout)", args.timeout);
+                let ended = report.exit(exit, args.timeout);
+                if ended.timed_out && !args.json {
+                    exit::say(format!("the command was killed after {:?} (--timeout)", args.timeout));
                 }
-                return Ok(code);
+                return Ok(ended.code);
             }
             _ => Ok(()),
         };
@@ -102,6 +129,16 @@ async fn output(handle: &mut CommandHandle, args: &RunArgs, report: &mut Report)
         })?;
     }
     Err(Failure::infrastructure("the command's end was not told"))
+}
+
+/// In a sandbox that goes on living, a command that nobody follows any more would, too.
+async fn kill(sandbox: &Sandbox, pid: u32) {
+    let left = match tokio::time::timeout(GOODBYE, sandbox.commands().kill(pid)).await {
+        Ok(Ok(_)) => return,
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("the kill was not answered in {GOODBYE:?}"),
+    };
+    exit::say(format!("process {pid} may still run in sandbox {}: {left}", sandbox.id()));
 }
 
 async fn write(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
@@ -125,7 +162,7 @@ async fn end(sandbox: &Sandbox, args: &RunArgs) {
         return;
     }
     let left = |why: String| {
-        eprintln!("oncebox: sandbox {} may still run, for at most {LIFETIME:?}: {why}", sandbox.id());
+        exit::say(format!("sandbox {} may still run, for at most {LIFETIME:?}: {why}", sandbox.id()));
     };
     match tokio::time::timeout(GOODBYE, sandbox.kill()).await {
         Ok(Ok(_)) => {}
@@ -134,17 +171,25 @@ async fn end(sandbox: &Sandbox, args: &RunArgs) {
     }
 }
 
+/// Keeps the sandbox's lifetime from running out, and never shortens it.
 fn keep_alive(sandbox: Sandbox) -> JoinHandle<()> {
     tokio::spawn(async move {
         let mut ticks = tokio::time::interval(LIFETIME_REFRESH);
         ticks.tick().await; // the first comes at once, and the lifetime is fresh
         loop {
             ticks.tick().await;
-            if let Err(error) = sandbox.set_timeout(LIFETIME).await {
+            if let Err(error) = extend(&sandbox).await {
                 tracing::warn!(%error, "the sandbox's lifetime could not be extended");
             }
         }
     })
+}
+
+async fn extend(sandbox: &Sandbox) -> Result<(), Error> {
+    let info = sandbox.info().await?;
+    let end_at = u64::try_from(info.end_at.as_second()).unwrap_or_default();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    if end_at < now + LIFETIME.as_secs() { sandbox.set_timeout(LIFETIME).await } else { Ok(()) }
 }
 
 fn pass_stdin(sandbox: Sandbox, pid: u32) -> JoinHandle<()> {
@@ -160,7 +205,7 @@ fn pass_stdin(sandbox: Sandbox, pid: u32) -> JoinHandle<()> {
                     }
                 }
                 Err(error) => {
-                    eprintln!("oncebox: standard input could not be read: {error}");
+                    exit::say(format!("standard input could not be read: {error}"));
                     break sandbox.commands().close_stdin(pid).await;
                 }
             }
@@ -215,8 +260,8 @@ fn command(args: &RunArgs) -> Result<Command, Failure> {
     };
     let mut command = Command::new(program).args(arguments).timeout(args.timeout).stdin(args.stdin);
     if let Some(path) = &args.env_file {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Failure::usage(format!("--env-file {}: {error}", path.display())))?;
+        let text =
+            read_env_file(path).map_err(|error| Failure::usage(format!("--env-file {}: {error}", path.display())))?;
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -245,6 +290,16 @@ fn command(args: &RunArgs) -> Result<Command, Failure> {
     Ok(command)
 }
 
+/// Bounded: a device would never end.
+fn read_env_file(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MAX_ENV_FILE + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_ENV_FILE {
+        return Err(io::Error::other(format!("it is longer than {MAX_ENV_FILE} bytes")));
+    }
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
 /// envd says what went wrong in words only.
 fn not_started(error: &Error, args: &RunArgs) -> Failure {
     let failure = Failure::of(error, args.json);
@@ -252,6 +307,10 @@ fn not_started(error: &Error, args: &RunArgs) -> Failure {
         return failure;
     }
     let text = error.to_string().to_lowercase();
+    if !text.contains("invalid_argument") {
+        // It was this side that refused it.
+        return failure;
+    }
     let missing = text.contains("not found") || text.contains("no such file");
     failure.with_code(if missing { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE })
 }

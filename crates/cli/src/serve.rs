@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::ENVD_HELPER;
 use crate::args::ServeArgs;
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::signals::Signals;
 
 pub(crate) async fn serve(args: ServeArgs) -> Result<u8, Failure> {
@@ -18,14 +18,18 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<u8, Failure> {
     }
     let server = builder.start().await.map_err(|error| start_failure(&error))?;
     let url = server.url();
-    if args.json {
-        println!("{}", json!({"url": url, "port": server.addr().port()}));
+    let told = if args.json {
+        exit::print(json!({"url": url, "port": server.addr().port()}))
     } else {
-        println!("Serving sandboxes on {url}. To use them from the official SDKs and this one:");
-        println!();
-        println!("  export E2B_API_URL={url} E2B_SANDBOX_URL={url} E2B_API_KEY=local NO_PROXY=127.0.0.1,localhost");
-        println!();
-        println!("Ctrl-C ends the server and all its sandboxes.");
+        exit::print(format!(
+            "Serving sandboxes on {url}. To use them from the official SDKs and this one:\n\n  \
+             export E2B_API_URL={url} E2B_SANDBOX_URL={url} E2B_API_KEY=local NO_PROXY=127.0.0.1,localhost\n\n\
+             Ctrl-C ends the server and all its sandboxes."
+        ))
+    };
+    if let Err(failure) = told {
+        server.stop().await;
+        return Err(failure);
     }
     signals.next().await;
     server.stop().await;

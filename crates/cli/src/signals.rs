@@ -8,7 +8,8 @@ use crate::exit::Failure;
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    hangup: Signal,
+    /// `None`: whoever started the program chose to ignore it, as `nohup` does.
+    hangup: Option<Signal>,
 }
 
 impl Signals {
@@ -18,7 +19,7 @@ impl Signals {
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
-            hangup: listen(SignalKind::hangup())?,
+            hangup: if ignores_hangup() { None } else { Some(listen(SignalKind::hangup())?) },
         })
     }
 
@@ -27,7 +28,21 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => 2,
             _ = self.terminate.recv() => 15,
-            _ = self.hangup.recv() => 1,
+            () = recv(&mut self.hangup) => 1,
         }
     }
+}
+
+async fn recv(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => _ = signal.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Reads the mask of ignored signals, in which SIGHUP is the lowest bit.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }

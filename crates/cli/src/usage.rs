@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::exit::USAGE;
+use crate::exit::{USAGE, say};
 
 /// Shows what the parser found: help and version as they are, mistakes as one line that names the value and the rule.
 pub(crate) fn report(error: &clap::Error) -> ExitCode {
@@ -13,7 +13,7 @@ pub(crate) fn report(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    eprintln!("oncebox: {}", one_line(error));
+    say(one_line(error));
     ExitCode::from(USAGE)
 }
 

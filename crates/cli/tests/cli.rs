@@ -60,7 +60,10 @@ fn exit_codes_tell_a_command_from_the_infrastructure() {
         assert_eq!(output.status.code(), Some(code), "{args:?}: {}", text(&output.stderr));
         assert!(text(&output.stderr).contains(error), "{args:?}: {}", text(&output.stderr));
     }
-    let output = oncebox(&["run", "--connection-retries", "0", "--api-url", "http://127.0.0.1:1", "--", "true"])
+    // Nobody listens on a port that was free a moment ago.
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://{unused}");
+    let output = oncebox(&["run", "--connection-retries", "0", "--api-url", &url, "--", "true"])
         .env("E2B_API_KEY", "k")
         .output()
         .unwrap();
@@ -108,6 +111,10 @@ fn wrong_use_is_told_in_one_line_before_anything_happens() {
         (&["run", "--connection-retries", "x", "--", "true"], &["--connection-retries \"x\"", "whole number"]),
         (&["run", "--timeout", "-3", "--", "true"], &["--timeout \"-3\"", "seconds"]),
         (&["run", "--timeout", "nan", "--", "true"], &["--timeout \"nan\"", "seconds"]),
+        (&["run", "--timeout", "0.0000000001", "--", "true"], &["--timeout \"0.0000000001\"", "seconds"]),
+        (&["run", "--local", "--retries", "1", "--", "true"], &["--retries", "--local"]),
+        (&["run", "--user", "a:b", "--", "true"], &["user: \"a:b\"", "user name"]),
+        (&["run", "--local", "--env-file", "/dev/zero", "--", "true"], &["--env-file /dev/zero", "longer than"]),
         (&["run", "--request-timeout", "soon", "--", "true"], &["--request-timeout \"soon\"", "seconds"]),
         (&["run", "--local", "--env", "novalue", "--", "true"], &["--env \"novalue\"", "NAME=VALUE"]),
         (&["run", "--local", "--env-file", "/no/such/file", "--", "true"], &["--env-file /no/such/file"]),
@@ -131,6 +138,89 @@ fn wrong_use_is_told_in_one_line_before_anything_happens() {
             assert!(error.contains(word), "{args:?}: {error:?} does not name {word:?}");
         }
     }
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_no_panic_and_leaves_no_sandbox() {
+    if !isolates("an_output_that_cannot_be_written_is_no_panic_and_leaves_no_sandbox") {
+        return;
+    }
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    for (args, code) in [
+        (&["run", "--local", "--json", "--", "echo", "hi"][..], 125),
+        (&["run", "--local", "--", "echo", "hi"], 125),
+        (&["explain", "--operation", "createSandbox", "--status", "503"], 125),
+        (&["serve", "--port", "0"], 125),
+        (&["faults", "list"], 125),
+    ] {
+        let output = oncebox(args).stdout(full()).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("could not be written"), "{args:?}: {}", text(&output.stderr));
+    }
+    for (args, code) in [
+        (&["run", "--local", "--", "no-such-program"][..], 127),
+        (&["run", "--local", "--timeout", "0.2", "--", "sleep", "9"], 124),
+        (&["serve", "--port", "x"], 2),
+    ] {
+        let output = oncebox(args).stderr(full()).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}");
+    }
+}
+
+#[test]
+fn a_commands_own_124_is_not_taken_for_a_timeout() {
+    if !isolates("a_commands_own_124_is_not_taken_for_a_timeout") {
+        return;
+    }
+    let output = run(&["run", "--local", "--", "sh", "-c", "exit 124"]);
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(124), 0), "{}", text(&output.stderr));
+}
+
+/// A server of the command's own, and its address.
+fn serve() -> (std::process::Child, String) {
+    let mut server = oncebox(&["serve", "--port", "0", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let object: serde_json::Value = serde_json::from_str(&line).unwrap();
+    (server, object["url"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn an_interrupt_kills_the_command_in_a_sandbox_that_lives_on() {
+    if !isolates("an_interrupt_kills_the_command_in_a_sandbox_that_lives_on") {
+        return;
+    }
+    let (mut server, url) = serve();
+    let with = |args: &[&str]| {
+        let mut command = oncebox(args);
+        command.env("E2B_API_KEY", "k").env("E2B_API_URL", &url).env("E2B_SANDBOX_URL", &url);
+        command
+    };
+    // A sandbox that nobody ends: its creator is killed.
+    let mut creator = with(&["run", "--", "sh", "-c", "echo $E2B_SANDBOX_ID; exec sleep 987654323"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut id = String::new();
+    BufReader::new(creator.stdout.as_mut().unwrap()).read_line(&mut id).unwrap();
+    creator.kill().unwrap();
+    creator.wait().unwrap();
+
+    let mut guest = with(&["run", "--sandbox", id.trim(), "--", "sh", "-c", "echo started; exec sleep 987654324"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(guest.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "started\n");
+    Command::new("kill").args(["-INT", &guest.id().to_string()]).status().unwrap();
+    assert_eq!(guest.wait().unwrap().code(), Some(130));
+    wait_until("the command is left", || processes_with("sleep 987654324").is_empty());
+    assert!(!processes_with("sleep 987654323").is_empty(), "the sandbox itself lives on");
+
+    Command::new("kill").args(["-TERM", &server.id().to_string()]).status().unwrap();
+    assert!(server.wait().unwrap().success());
+    wait_until("the sandbox is left", || processes_with("sleep 987654323").is_empty());
 }
 
 /// The processes of this machine whose command line holds a word.

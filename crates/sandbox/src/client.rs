@@ -13,7 +13,7 @@ use oncebox_transport::{Body, CallOptions, History, HttpVersion};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::config::{Config, Given};
+use crate::config::{Config, Given, VARIABLES};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 
@@ -272,6 +272,11 @@ impl ClientBuilder {
     ///
     /// When there is no API key, or an option or variable makes no sense; nothing was sent.
     pub fn build(self) -> Result<Client, Error> {
+        for name in VARIABLES {
+            if let Err(std::env::VarError::NotUnicode(_)) = std::env::var(name) {
+                return Err(Error::invalid(format!("{name}: its value is not UTF-8")));
+            }
+        }
         let config = Config::resolve(self.given, &|name| std::env::var(name).ok())?;
         Ok(Client {
             inner: Arc::new(Inner {

@@ -16,7 +16,7 @@ use oncebox_protocol::envd::process::{
 };
 
 use crate::error::{Error, ErrorKind};
-use crate::rpc::RpcCall;
+use crate::rpc::{CutWatch, RpcCall};
 use crate::sandbox::Sandbox;
 
 /// The commands of a sandbox: see [`Sandbox::commands`].
@@ -70,10 +70,15 @@ impl<'a> Commands<'a> {
         const ACTION: &str = "start the command";
         let command = command.into();
         command.validate()?;
-        let call = RpcCall { user: command.user_name(), remote_timeout: command.remote_timeout(), streaming: true };
+        let watch = CutWatch::default();
+        let call = RpcCall {
+            user: command.user_name(),
+            remote_timeout: command.remote_timeout(),
+            stream: Some(watch.clone()),
+        };
         let stream = self.sandbox.envd().process(call)?.start(command.request()).await;
         let stream = stream.map_err(|error| Error::rpc(ACTION, error))?;
-        CommandHandle::started(self.sandbox, ACTION, stream, command.max_output_bytes()).await
+        CommandHandle::started(self.sandbox, ACTION, stream, watch, command.max_output_bytes()).await
     }
 
     /// Attaches to a running command: its output from now on. What it wrote before is not repeated.
@@ -83,11 +88,12 @@ impl<'a> Commands<'a> {
     /// [`NotFound`](ErrorKind::NotFound) when there is no such process.
     pub async fn connect(&self, pid: u32) -> Result<CommandHandle, Error> {
         const ACTION: &str = "connect to the command";
-        let call = RpcCall { streaming: true, ..RpcCall::default() };
+        let watch = CutWatch::default();
+        let call = RpcCall { stream: Some(watch.clone()), ..RpcCall::default() };
         let request = ConnectRequest { process: selector(pid).into(), ..Default::default() };
         let stream = self.sandbox.envd().process(call)?.connect(request).await;
         let stream = stream.map_err(|error| Error::rpc(ACTION, error))?;
-        CommandHandle::attached(self.sandbox, ACTION, stream).await
+        CommandHandle::attached(self.sandbox, ACTION, stream, watch).await
     }
 
     /// Lists the running processes that were started as commands.

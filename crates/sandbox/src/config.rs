@@ -10,6 +10,18 @@ use oncebox_transport::policy::MAX_RETRIES;
 use crate::endpoint::{DEFAULT_DOMAIN, Endpoint};
 use crate::error::{Error, ErrorKind};
 
+/// The environment variables that are read.
+pub(crate) const VARIABLES: [&str; 8] = [
+    "E2B_API_KEY",
+    "E2B_DOMAIN",
+    "E2B_API_URL",
+    "E2B_SANDBOX_URL",
+    "E2B_CONNECTION_RETRIES",
+    "E2B_HTTP_VERSION",
+    "E2B_MAX_CONNECTIONS",
+    "E2B_KEEPALIVE_EXPIRY",
+];
+
 /// Looks a variable up. Tests pass their own.
 pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 

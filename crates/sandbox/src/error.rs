@@ -106,7 +106,7 @@ impl Error {
     /// An answer that is no success.
     pub(crate) fn answer(action: &str, status: u16, body: &[u8], history: Option<&History>) -> Self {
         let body = ErrorBody::parse(body);
-        let text = body.message.clone().unwrap_or_default();
+        let text = readable(body.message.as_deref().unwrap_or_default());
         let kind = match edge::classify(status, &text).map(|answer| answer.edge) {
             Some(Edge::NotRunning) => ErrorKind::SandboxNotRunning,
             Some(Edge::NotDelivered) => ErrorKind::SandboxUnreachable,
@@ -137,7 +137,7 @@ impl Error {
             }
             cause = current.source();
         }
-        let text = error.message.clone().unwrap_or_default();
+        let text = readable(error.message.as_deref().unwrap_or_default());
         let kind = match edge::classify_rpc(&text).map(|answer| answer.edge) {
             Some(Edge::NotRunning) => ErrorKind::SandboxNotRunning,
             Some(Edge::NotDelivered) => ErrorKind::SandboxUnreachable,
@@ -308,6 +308,24 @@ fn retry_after(ledger: &Ledger) -> Option<Duration> {
         Outcome::Responded(response) => response.retry_after,
         _ => None,
     }
+}
+
+/// The most of a server's own words that is shown.
+const MAX_WORDS: usize = 500;
+
+/// A server's words, of a length and in characters that do no harm on a terminal.
+fn readable(text: &str) -> String {
+    let mut shown = String::new();
+    for c in text.chars().take(MAX_WORDS) {
+        // Marks that turn the direction of writing can make a text say something else.
+        let harmful =
+            c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if harmful { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    if text.chars().nth(MAX_WORDS).is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 fn kind_of_status(status: u16) -> ErrorKind {

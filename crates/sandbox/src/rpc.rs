@@ -1,18 +1,22 @@
 //! Connect RPCs to a sandbox's envd over our transport, and plain requests to it.
 
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use connectrpc::client::{BoxFuture, ClientBody, ClientConfig, ClientTransport};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Request, Response, Uri};
+use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use oncebox_protocol::envd::filesystem::FilesystemClient;
 use oncebox_protocol::envd::process::ProcessClient;
 use oncebox_protocol::headers::{CONNECT_TIMEOUT_MS, KEEPALIVE_PING_INTERVAL, X_ACCESS_TOKEN};
 use oncebox_protocol::{Operation, SecretString, Table};
-use oncebox_transport::{Body, BoxError, CallOptions, History, ResponseBody};
+use oncebox_transport::{Body, BodyError, BoxError, CallOptions, History, ResponseBody};
 
 use crate::client::AGENT;
 use crate::endpoint::ENVD_PORT;
@@ -21,6 +25,9 @@ use crate::{Client, Error};
 /// How often envd shows that a silent stream is alive, in seconds (protocol fact: what the official SDKs ask for; it
 /// has to be below the 60 s after which proxies cut idle streams).
 const KEEPALIVE_SECONDS: u16 = 50;
+
+/// A stream on which nothing came for this long is dead: two and a half keepalives are missing.
+const STREAM_SILENCE: Duration = Duration::from_secs(KEEPALIVE_SECONDS as u64 * 5 / 2);
 
 /// The largest error body that is read.
 const MAX_ERROR_BODY: usize = 64 << 10;
@@ -69,7 +76,7 @@ impl Envd {
             let milliseconds = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
             headers.insert(CONNECT_TIMEOUT_MS, HeaderValue::from(milliseconds));
         }
-        let transport = RpcTransport { client: self.client.clone(), headers, streaming: call.streaming };
+        let transport = RpcTransport { client: self.client.clone(), headers, stream: call.stream };
         Ok((transport, ClientConfig::new(base).json()))
     }
 
@@ -106,14 +113,56 @@ impl Envd {
 }
 
 /// How one RPC is made.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RpcCall<'a> {
     /// As whom; `None` is the sandbox's default user.
     pub(crate) user: Option<&'a str>,
     /// The time after which the server ends what the call started.
     pub(crate) remote_timeout: Option<Duration>,
-    /// Whether the response is a stream that lives as long as what it tells of.
-    pub(crate) streaming: bool,
+    /// The response is a stream that lives as long as what it tells of, and this is told when it is cut.
+    pub(crate) stream: Option<CutWatch>,
+}
+
+/// Learns how a stream's body was cut. The RPC library keeps of that only a text, in which a lost connection looks like
+/// an error of the server's.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CutWatch(Arc<Mutex<Option<String>>>);
+
+impl CutWatch {
+    /// How the body was cut; `None` when the server ended the stream itself.
+    pub(crate) fn cut(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, how: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(how);
+    }
+}
+
+/// A response body whose end is watched. The library stops reading once the stream's own end has come, so whatever ends
+/// the body before that cuts it.
+struct Watched {
+    body: ResponseBody,
+    watch: CutWatch,
+}
+
+impl http_body::Body for Watched {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = &mut *self;
+        let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
+        match &frame {
+            Some(Ok(_)) => {}
+            Some(Err(error)) if error.is_idle_timeout() => {
+                this.watch.note(format!("nothing came, not even a keepalive, for {STREAM_SILENCE:?}"));
+            }
+            Some(Err(error)) => this.watch.note(error.to_string()),
+            None => this.watch.note("the stream ended too early".to_owned()),
+        }
+        Poll::Ready(frame)
+    }
 }
 
 /// Carries Connect RPCs over [`oncebox_transport`].
@@ -121,7 +170,7 @@ pub(crate) struct RpcCall<'a> {
 pub(crate) struct RpcTransport {
     client: Client,
     headers: HeaderMap,
-    streaming: bool,
+    stream: Option<CutWatch>,
 }
 
 impl ClientTransport for RpcTransport {
@@ -150,12 +199,12 @@ impl RpcTransport {
         let transport = self.client.transport();
         let failed = |error| Error::transport(action, error);
 
-        if self.streaming {
-            // Silence is normal here: a command may have nothing to say, and says that it lives by keepalives.
-            let options = options.read_idle_timeout(Duration::ZERO);
+        if let Some(watch) = self.stream {
+            // A silent command is not a dead connection: keepalives tell the two apart.
+            let options = options.read_idle_timeout(STREAM_SILENCE);
             let response = transport.send(request, options).await.map_err(failed)?;
             if response.status().is_success() {
-                return Ok(response.map(|body| body.map_err(BoxError::from).boxed_unsync()));
+                return Ok(response.map(|body| Watched { body, watch }.map_err(BoxError::from).boxed_unsync()));
             }
             let (head, body) = response.into_parts();
             let body = read_error(body).await;
@@ -205,9 +254,13 @@ async fn read_error(body: ResponseBody) -> Bytes {
     limited.collect().await.map(|body| body.to_bytes()).unwrap_or_default()
 }
 
+pub(crate) fn is_user_name(user: &str) -> bool {
+    !user.is_empty() && !user.contains(':') && !user.chars().any(char::is_control)
+}
+
 /// `Basic` credentials with a user and no password (protocol fact: how a call names its user).
 fn basic(user: &str) -> Result<HeaderValue, Error> {
-    if user.is_empty() || user.contains(':') || user.chars().any(char::is_control) {
+    if !is_user_name(user) {
         return Err(Error::invalid(format!("user: {user:?} is no user name")));
     }
     secret(&format!("Basic {}", base64(format!("{user}:").as_bytes())), "user")

@@ -92,6 +92,8 @@ impl Sandbox {
     }
 
     fn from_answer(client: &Client, answer: api::Sandbox, intent: Option<String>) -> Result<Self, Error> {
+        check_id(&answer.sandbox_id)
+            .map_err(|_| Error::malformed("make the sandbox", format!("its id is {:?}", answer.sandbox_id)))?;
         let envd = Envd::new(client, &answer.sandbox_id, answer.domain.as_deref(), answer.envd_access_token.as_ref())?;
         Ok(Self {
             inner: Arc::new(Inner {

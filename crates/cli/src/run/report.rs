@@ -6,10 +6,17 @@ use std::time::{Duration, Instant};
 use oncebox::{Exit, Sandbox};
 use serde_json::json;
 
-use crate::exit;
+use crate::exit::{self, Failure};
 
 /// The most output that the JSON object holds, each stream apart.
 const MAX_OUTPUT: usize = 64 << 20;
+
+/// How a command's end is passed on.
+pub(super) struct Ended {
+    pub(super) code: u8,
+    /// The sandbox killed it, since its time was up.
+    pub(super) timed_out: bool,
+}
 
 pub(super) struct Report {
     wanted: bool,
@@ -38,15 +45,15 @@ impl Report {
     }
 
     /// Takes note of the end. `timeout` is the command's, zero for none.
-    pub(super) fn exit(&mut self, exit: Exit, timeout: Duration) -> u8 {
+    pub(super) fn exit(&mut self, exit: Exit, timeout: Duration) -> Ended {
         let timed_out = !timeout.is_zero() && self.started.elapsed() >= timeout && signal(&exit) == Some(9);
         let code = if timed_out { exit::TIMED_OUT } else { exit_code(&exit) };
         self.exit = Some((exit, code));
-        code
+        Ended { code, timed_out }
     }
 
-    pub(super) fn print(&self, sandbox: &Sandbox) {
-        let (true, Some((exit, code))) = (self.wanted, &self.exit) else { return };
+    pub(super) fn print(&self, sandbox: &Sandbox) -> Result<(), Failure> {
+        let (true, Some((exit, code))) = (self.wanted, &self.exit) else { return Ok(()) };
         let object = json!({
             "sandbox_id": sandbox.id(),
             "intent": sandbox.intent(),
@@ -57,7 +64,7 @@ impl Report {
             "stderr": String::from_utf8_lossy(&self.stderr),
             "seconds": self.started.elapsed().as_secs_f64(),
         });
-        println!("{object}");
+        exit::print(object)
     }
 }
 
@@ -72,7 +79,7 @@ fn gather(to: &mut Vec<u8>, bytes: &[u8]) -> io::Result<()> {
 /// As a shell has it: the command's own, or 128 + the signal that ended it.
 fn exit_code(exit: &Exit) -> u8 {
     match signal(exit) {
-        Some(number) => exit::SIGNAL + number,
+        Some(number) => exit::SIGNAL.saturating_add(number),
         // Exit codes are a byte everywhere but on the wire.
         None => exit.code as u8,
     }

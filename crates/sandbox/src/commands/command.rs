@@ -7,6 +7,7 @@ use std::time::Duration;
 use oncebox_protocol::envd::process::{ProcessConfig, StartRequest};
 
 use crate::error::Error;
+use crate::rpc::is_user_name;
 use crate::sandbox::is_env_name;
 
 /// How long a command may run (protocol fact: 60 s in the official SDK).
@@ -147,6 +148,9 @@ impl Command {
         }
         if self.program.contains('\0') || self.args.iter().any(|arg| arg.contains('\0')) {
             return Err(Error::invalid("the command holds a NUL character, which no program can be given"));
+        }
+        if let Some(user) = self.user.as_ref().filter(|user| !is_user_name(user)) {
+            return Err(Error::invalid(format!("user: {user:?} is no user name")));
         }
         if let Some(name) = self.envs.keys().find(|name| !is_env_name(name)) {
             return Err(Error::invalid(format!("env: {name:?} is no name for an environment variable")));

@@ -14,14 +14,15 @@ use oncebox_protocol::envd::process::{ConnectResponse, ProcessEvent, StartRespon
 use oncebox_transport::BoxError;
 
 use crate::error::{Error, ErrorKind};
+use crate::rpc::CutWatch;
 use crate::sandbox::Sandbox;
 
 /// A running command. Dropping it closes the stream of its output and leaves the command running.
 pub struct CommandHandle {
     sandbox: Sandbox,
     pid: u32,
-    action: &'static str,
     events: Events,
+    watch: CutWatch,
     ended: bool,
     max_output: usize,
 }
@@ -101,25 +102,27 @@ impl CommandHandle {
         sandbox: &Sandbox,
         action: &'static str,
         stream: StartStream,
+        watch: CutWatch,
         max_output: usize,
     ) -> Result<Self, Error> {
         let events = stream::try_unfold(stream, |mut stream| async move {
             let message = stream.message::<StartResponse>().await?;
             Ok(message.map(|message| (event(message.to_owned_message().event.into_option()), stream)))
         });
-        Self::new(sandbox, action, Box::pin(events.filter_map(known)), max_output).await
+        Self::new(sandbox, action, Box::pin(events.filter_map(known)), watch, max_output).await
     }
 
     pub(super) async fn attached(
         sandbox: &Sandbox,
         action: &'static str,
         stream: ConnectStream,
+        watch: CutWatch,
     ) -> Result<Self, Error> {
         let events = stream::try_unfold(stream, |mut stream| async move {
             let message = stream.message::<ConnectResponse>().await?;
             Ok(message.map(|message| (event(message.to_owned_message().event.into_option()), stream)))
         });
-        Self::new(sandbox, action, Box::pin(events.filter_map(known)), DEFAULT_MAX_OUTPUT).await
+        Self::new(sandbox, action, Box::pin(events.filter_map(known)), watch, DEFAULT_MAX_OUTPUT).await
     }
 
     /// Waits for the first event, which says that the process runs.
@@ -127,18 +130,24 @@ impl CommandHandle {
         sandbox: &Sandbox,
         action: &'static str,
         mut events: Events,
+        watch: CutWatch,
         max_output: usize,
     ) -> Result<Self, Error> {
         loop {
             match events.next().await {
                 Some(Ok(Event::Start(start))) => {
                     let pid = start.pid;
-                    return Ok(Self { sandbox: sandbox.clone(), pid, action, events, ended: false, max_output });
+                    return Ok(Self { sandbox: sandbox.clone(), pid, events, watch, ended: false, max_output });
                 }
                 Some(Ok(Event::Keepalive(_))) => {}
                 Some(Ok(_)) => return Err(Error::malformed(action, "the first event is not the start")),
-                Some(Err(error)) => return Err(before_start(Error::rpc(action, error))),
-                None => return Err(before_start(Error::new(ErrorKind::ConnectionLost, action, "the stream ended"))),
+                Some(Err(error)) => {
+                    return Err(match watch.cut() {
+                        Some(how) => cut_before_start(action, &how),
+                        None => Error::rpc(action, error),
+                    });
+                }
+                None => return Err(cut_before_start(action, "the stream ended")),
             }
         }
     }
@@ -170,11 +179,14 @@ impl CommandHandle {
                 Some(Ok(Event::Start(_) | Event::Keepalive(_))) => continue,
                 Some(Err(error)) => {
                     self.ended = true;
-                    return Some(Err(Error::rpc("follow the command", error)));
+                    return Some(Err(match self.watch.cut() {
+                        Some(how) => self.cut(&how),
+                        None => Error::rpc("follow the command", error),
+                    }));
                 }
                 None => {
                     self.ended = true;
-                    return Some(Err(self.cut()));
+                    return Some(Err(self.cut("the stream ended")));
                 }
             };
             return Some(Ok(event));
@@ -203,7 +215,7 @@ impl CommandHandle {
                 return Err(Error::new(ErrorKind::Unsupported, "gather the command's output", message));
             }
         }
-        Err(self.cut())
+        Err(self.cut("the stream ended"))
     }
 
     /// Kills it (SIGKILL). `false`: it had ended already.
@@ -233,12 +245,9 @@ impl CommandHandle {
         self.sandbox.commands().close_stdin(self.pid).await
     }
 
-    fn cut(&self) -> Error {
-        let message = format!(
-            "the stream of process {} ended without telling how the process did; it may go on running",
-            self.pid
-        );
-        Error::new(ErrorKind::ConnectionLost, self.action, message)
+    fn cut(&self, how: &str) -> Error {
+        let message = format!("{how}, and how process {} did was not told; it may go on running", self.pid);
+        Error::new(ErrorKind::ConnectionLost, "follow the command", message)
     }
 }
 
@@ -248,15 +257,10 @@ impl fmt::Debug for CommandHandle {
     }
 }
 
-/// A start whose stream broke before the process was named: nobody knows whether it runs.
-fn before_start(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::ConnectionLost => {
-            let message = format!("{error}; nobody knows whether the command was started");
-            Error::new(ErrorKind::OutcomeUnknown, "start the command", message)
-        }
-        _ => error,
-    }
+/// A start whose stream was cut before the process was named: nobody knows whether it runs. An attach starts nothing.
+fn cut_before_start(action: &str, how: &str) -> Error {
+    let message = format!("{how} before the process was named; nobody knows whether it was started");
+    Error::new(ErrorKind::OutcomeUnknown, action, message)
 }
 
 fn event(event: Option<ProcessEvent>) -> Option<Event> {

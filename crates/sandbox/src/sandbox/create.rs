@@ -100,7 +100,7 @@ impl CreateSandbox {
         let client = self.client;
         let response = client.call(call).await.map_err(|error| unknown(error, &intent))?;
         let answer = parse(ACTION, &response).map_err(|error| error.with_intent(&intent))?;
-        Sandbox::from_answer(&client, answer, Some(intent))
+        Sandbox::from_answer(&client, answer, Some(intent.clone())).map_err(|error| error.with_intent(&intent))
     }
 
     fn body(&self) -> Result<api::NewSandbox, Error> {
