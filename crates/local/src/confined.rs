@@ -14,7 +14,7 @@ use tokio::net::UnixStream;
 use crate::envd;
 use crate::helper::Helper;
 use crate::lifeline::{self, MAX_REPORT, Report, Setup};
-use crate::state::remove_tree;
+use crate::removal::remove_tree;
 
 /// How sandboxes are kept apart from the machine and from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

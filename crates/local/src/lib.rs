@@ -107,6 +107,7 @@ mod lifeline;
 mod proxy;
 mod refusal;
 mod registry;
+mod removal;
 mod server;
 mod signature;
 mod state;

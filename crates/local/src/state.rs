@@ -3,13 +3,14 @@
 //! One folder per user holds one folder per server; a server holds a lock on its own while it lives. A server that starts
 //! removes the folders whose lock nobody holds: their servers ended without doing so themselves.
 
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::StartError;
 use crate::ids;
+use crate::removal::remove_tree;
 
 /// The lock in a server's folder.
 const LOCK: &str = "lock";
@@ -115,32 +116,11 @@ fn is_locked(lock: &Path) -> bool {
     }
 }
 
-/// Removes a folder, also one in which programs took permissions away from its owner. What links lead to stays.
-pub(crate) fn remove_tree(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            permit(folder);
-            fs::remove_dir_all(folder)
-        }
-        other => other,
-    }
-}
-
-fn permit(folder: &Path) {
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        // What still cannot be entered is told by the removal.
-        let _ = fs::set_permissions(&folder, Permissions::from_mode(0o700));
-        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-        folders.extend(
-            entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()),
-        );
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn why(base: &Path) -> String {

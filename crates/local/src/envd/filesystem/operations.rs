@@ -9,6 +9,7 @@ use oncebox_protocol::envd::filesystem::EntryInfo;
 
 use super::entry::describe;
 use crate::envd::paths::Paths;
+use crate::removal::remove_tree;
 
 /// Most entries a listing may have. One that is longer is refused rather than cut.
 const MAX_ENTRIES: usize = 100_000;
@@ -81,7 +82,7 @@ pub(super) fn move_entry(source: &Path, destination: &Path, paths: &Paths) -> Re
 
 pub(super) fn remove(path: &Path, paths: &Paths) -> Result<(), ConnectError> {
     let removed = match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
+        Ok(metadata) if metadata.is_dir() => remove_tree(path),
         Ok(_) => fs::remove_file(path),
         Err(error) => Err(error),
     };
