@@ -30,7 +30,12 @@ pub(super) fn list(path: &Path, depth: u32, paths: &Paths) -> Result<Vec<EntryIn
     let mut walk = vec![(path.to_owned(), depth.max(1))];
     while let Some((directory, levels)) = walk.pop() {
         if directory != path {
-            entries.push(stat(&directory, paths)?);
+            match describe(&directory, paths) {
+                Ok(entry) => entries.push(entry),
+                // Removed while the walk was under way.
+                Err(error) if is_missing(&error) => continue,
+                Err(error) => return Err(of_io("getting file info of", &directory, paths, &error)),
+            }
         }
         if levels == 0 || !is_real_directory(&directory) && directory != path {
             continue;
@@ -38,7 +43,7 @@ pub(super) fn list(path: &Path, depth: u32, paths: &Paths) -> Result<Vec<EntryIn
         let mut children: Vec<PathBuf> = match fs::read_dir(&directory) {
             Ok(children) => children.filter_map(|child| Some(child.ok()?.path())).collect(),
             // Removed while the walk was under way.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && directory != path => continue,
+            Err(error) if is_missing(&error) && directory != path => continue,
             Err(error) => return Err(failed(&directory, &error)),
         };
         if entries.len() + walk.len() + children.len() > MAX_ENTRIES {
@@ -155,5 +160,33 @@ mod tests {
         remove(&at("c"), &paths).unwrap();
         remove(&at("c"), &paths).unwrap();
         assert!(root.exists() && at("a/b").exists());
+    }
+
+    #[test]
+    fn a_listing_during_which_entries_vanish_is_not_not_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let paths = Paths::of_sandbox();
+        fs::write(root.join("kept"), b"").unwrap();
+        let ended = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (ended, at) = (&ended, &root);
+            let busy = scope.spawn(move || {
+                while !ended.load(std::sync::atomic::Ordering::Relaxed) {
+                    for number in 0..50 {
+                        fs::create_dir(at.join(format!("{number}"))).unwrap();
+                    }
+                    for number in 0..50 {
+                        fs::remove_dir(at.join(format!("{number}"))).unwrap();
+                    }
+                }
+            });
+            let lists: Vec<_> = (0..300).map(|_| list(&root, 3, &paths)).collect();
+            ended.store(true, std::sync::atomic::Ordering::Relaxed);
+            busy.join().unwrap();
+            for list in lists {
+                assert!(list.unwrap().iter().any(|entry| entry.name == "kept"));
+            }
+        });
     }
 }
