@@ -153,3 +153,40 @@ async fn nothing_of_the_server_is_inherited() {
     let session = sandbox.run("cut -d' ' -f6 /proc/1/stat").await;
     assert_eq!(session.text(), "0\n", "its session is one of outside");
 }
+
+#[tokio::test]
+async fn a_sandbox_cannot_use_the_keys_of_the_servers_session() {
+    let test = "a_sandbox_cannot_use_the_keys_of_the_servers_session";
+    let calls = if cfg!(target_arch = "x86_64") { (249, 250) } else { (218, 219) };
+    let script = format!(
+        "import ctypes; c = ctypes.CDLL(None); key = c.syscall({}, b'user', b'oncebox-test', None, 0); \
+         print('found' if key > 0 else 'none', c.syscall({}, 0, -3, 0))",
+        calls.0, calls.1
+    );
+    if !std::path::Path::new("/usr/bin/python3").exists() {
+        println!("SKIP {test}: there is no /usr/bin/python3");
+        return;
+    }
+    // Of this thread, and of those it starts: the person who runs the test keeps their keyring.
+    let mut session = match keyutils::Keyring::join_anonymous_session() {
+        Ok(session) => session,
+        Err(error) => {
+            println!("SKIP {test}: this machine does not allow keyrings: {error}");
+            return;
+        }
+    };
+    session.add_key::<keyutils::keytypes::User, _, _>("oncebox-test", &b"secret"[..]).unwrap();
+    // What the server starts has the key, or the test would show nothing.
+    let mut host = std::process::Command::new("/usr/bin/python3");
+    host.args(["-c", &script]);
+    let host = tokio::task::spawn_blocking(move || host.output()).await.unwrap().unwrap();
+    let host = String::from_utf8(host.stdout).unwrap();
+    assert!(host.starts_with("found "), "{host}");
+
+    let Some(server) = isolated(test).await else { return };
+    let sandbox = server.sandbox().await;
+    let python = json!({ "process": { "cmd": "/usr/bin/python3", "args": ["-c", script] } });
+    let inside = sandbox.start(python, &[]).await.1.output().await;
+    assert!(inside.text().starts_with("none "), "{} {}", inside.text(), inside.errors());
+    assert_ne!(inside.text().split(' ').nth(1), host.split(' ').nth(1));
+}

@@ -4,6 +4,7 @@
 //! of the sandbox and does the rest in [`build`]: a process of the new pid namespace must mount the new `/proc`.
 
 mod etc;
+mod keys;
 mod loopback;
 mod mounts;
 mod privileges;
@@ -55,7 +56,9 @@ pub(crate) fn enter_namespaces() -> Result<(), IsolationError> {
             | CloneFlags::CLONE_NEWIPC
             | CloneFlags::CLONE_NEWUTS,
         "CLONE_NEWNS|CLONE_NEWPID|CLONE_NEWNET|CLONE_NEWIPC|CLONE_NEWUTS",
-    )
+    )?;
+    // The user's keyrings are the new user namespace's own; the session's is inherited.
+    keys::leave_session()
 }
 
 /// The known switches that forbid user namespaces, where they are on.
