@@ -190,3 +190,23 @@ async fn a_sandbox_cannot_use_the_keys_of_the_servers_session() {
     assert!(inside.text().starts_with("none "), "{} {}", inside.text(), inside.errors());
     assert_ne!(inside.text().split(' ').nth(1), host.split(' ').nth(1));
 }
+
+#[tokio::test]
+async fn what_proc_says_of_the_kernels_memory_is_hidden_from_root_too() {
+    let Some(server) = isolated("what_proc_says_of_the_kernels_memory_is_hidden_from_root_too").await else { return };
+    let sandbox = server.sandbox().await;
+    for name in ["kpagecount", "kpageflags", "kpagecgroup", "slabinfo", "vmallocinfo", "pagetypeinfo", "keys"] {
+        let read = sandbox.run(&format!("head -c 64 /proc/{name} | wc -c")).await;
+        assert_eq!(read.text(), "0\n", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn empty_files_in_dev_do_not_use_up_the_machines_memory() {
+    let Some(server) = isolated("empty_files_in_dev_do_not_use_up_the_machines_memory").await else { return };
+    let sandbox = server.sandbox().await;
+    let most = sandbox.run("stat -f -c %c /dev /dev/shm").await;
+    assert_eq!(most.text(), "128\n16384\n");
+    assert_ne!(sandbox.run("cd /dev && touch $(seq -f file-%g 200)").await.code(), 0);
+    assert_eq!(sandbox.run("rm /dev/file-*; cd /dev/shm && touch $(seq 1000)").await.code(), 0);
+}

@@ -42,8 +42,23 @@ const LINKS: [(&str, &str); 6] = [
 ];
 
 /// Parts of `/proc` that speak about the machine, or change it when the server's user is the machine's root.
-const HIDDEN: [&str; 10] =
-    ["acpi", "asound", "kcore", "keys", "kmsg", "latency_stats", "sched_debug", "scsi", "timer_list", "kpagecount"];
+const HIDDEN: [&str; 15] = [
+    "acpi",
+    "asound",
+    "kcore",
+    "keys",
+    "kmsg",
+    "kpagecgroup",
+    "kpagecount",
+    "kpageflags",
+    "latency_stats",
+    "pagetypeinfo",
+    "sched_debug",
+    "scsi",
+    "slabinfo",
+    "timer_list",
+    "vmallocinfo",
+];
 const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
 
 /// Builds the root in `directory`, an empty folder, and makes it this process's root.
@@ -86,7 +101,7 @@ fn show_system(name: &str, target: &Path) -> Result<(), IsolationError> {
 
 fn devices(dev: &Path) -> Result<(), IsolationError> {
     let limited = MountFlags::NOSUID | MountFlags::NOEXEC;
-    mount("tmpfs", dev, limited, "mode=755,size=64k")?;
+    mount("tmpfs", dev, limited, "mode=755,size=64k,nr_inodes=128")?;
     for name in DEVICES {
         let (source, target) = (Path::new("/dev").join(name), dev.join(name));
         File::create(&target).step(|| format!("making {}", target.display()))?;
@@ -97,7 +112,7 @@ fn devices(dev: &Path) -> Result<(), IsolationError> {
         fs::create_dir(dev.join(name)).step(|| format!("making {}", dev.join(name).display()))?;
     }
     mount("devpts", &dev.join("pts"), limited, "newinstance,ptmxmode=0666,mode=620")?;
-    mount("tmpfs", &dev.join("shm"), limited | MountFlags::NODEV, "mode=1777,size=64m")?;
+    mount("tmpfs", &dev.join("shm"), limited | MountFlags::NODEV, "mode=1777,size=64m,nr_inodes=16k")?;
     for (leads_to, name) in LINKS {
         symlink(leads_to, dev.join(name)).step(|| format!("linking {}", dev.join(name).display()))?;
     }
