@@ -17,6 +17,18 @@ pub enum StartError {
         source: io::Error,
     },
 
+    /// A value of `allow_origin` is not an origin as browsers write it.
+    #[error(
+        "'{origin}' is not an origin that can be allowed: {rule}; `allow_origin` takes values such as http://localhost:5173",
+        origin = .origin.escape_debug()
+    )]
+    Origin {
+        /// The value.
+        origin: String,
+        /// The rule that it breaks.
+        rule: &'static str,
+    },
+
     /// The state folder cannot be used.
     #[error("cannot keep sandboxes in {path}: {why}; `state_base` chooses another folder", path = .path.display())]
     State {

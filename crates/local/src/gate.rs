@@ -35,6 +35,52 @@ pub(crate) fn check_origin<'h>(headers: &'h HeaderMap, allowed: &[String]) -> Re
     ))
 }
 
+/// Checks that a value is an origin as browsers send it: another would never match, or match more than was meant. The error
+/// is the rule that it breaks.
+pub(crate) fn check_allowed(origin: &str) -> Result<(), &'static str> {
+    match origin {
+        "null" => return Err("'null' is what every page without an origin sends"),
+        _ if origin.contains('*') => return Err("each origin is named in full, without '*'"),
+        _ => {}
+    }
+    let (rest, own_port) = match origin.split_once("://") {
+        Some(("http", rest)) => (rest, 80),
+        Some(("https", rest)) => (rest, 443),
+        _ => return Err("it begins with http:// or https://"),
+    };
+    if rest.contains(['/', '?', '#']) {
+        return Err("nothing comes after the host and the port, not even '/'");
+    }
+    if rest.contains('@') {
+        return Err("it names no user");
+    }
+    let (host, port) = match rest.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (rest, None),
+    };
+    if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Err("the host is in lower case");
+    }
+    let is_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok_and(|parsed| parsed.to_string() == address),
+        None => {
+            let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-._".contains(&byte);
+            !host.is_empty() && host.bytes().all(allowed)
+        }
+    };
+    if !is_host {
+        return Err("the host is a name in ASCII or an address, an IPv6 one in its shortest form and in brackets");
+    }
+    match port {
+        None => Ok(()),
+        Some(port) => match port.parse::<u16>() {
+            Ok(number) if number == own_port => Err("the scheme's own port is left out"),
+            Ok(number) if number > 0 && number.to_string() == port => Ok(()),
+            _ => Err("the port is a number from 1 to 65535"),
+        },
+    }
+}
+
 /// Finds out whom a request is for, and refuses it if its host is not this machine.
 pub(crate) fn target(uri: &Uri, headers: &HeaderMap) -> Result<Target, Refusal> {
     let label = check_host(uri, headers)?;
@@ -162,5 +208,54 @@ mod tests {
         assert!(check_origin(&headers, &["https://b.example".to_owned()]).is_err());
         assert!(check_origin(&headers, &["https://a.example".to_owned()]).unwrap().is_some());
         assert!(check_origin(&HeaderMap::new(), &[]).unwrap().is_none());
+    }
+
+    #[test]
+    fn only_origins_as_browsers_write_them_can_be_allowed() {
+        for origin in [
+            "http://localhost:5173",
+            "https://app.example",
+            "http://127.0.0.1:1",
+            "https://[::1]:8443",
+            "http://xn--bcher-kva.example",
+            "http://[::1]",
+        ] {
+            assert_eq!(check_allowed(origin), Ok(()), "{origin}");
+        }
+        for origin in [
+            "",
+            "*",
+            "null",
+            "http://*",
+            "https://*.example",
+            "localhost:5173",
+            "file://",
+            "ftp://localhost",
+            "HTTP://localhost",
+            "http://",
+            "http://:80",
+            "http://Localhost",
+            "http://localhost/",
+            "http://localhost/path",
+            "http://localhost?x",
+            "http://localhost#x",
+            "http://me@localhost",
+            "http://localhost:",
+            "http://localhost:80",
+            "https://localhost:443",
+            "http://localhost:0",
+            "http://localhost:01",
+            "http://localhost:+1",
+            "http://localhost:65536",
+            "http://local host",
+            " http://localhost",
+            "http://localhost\n",
+            "http://[::1",
+            "http://[0:0::1]",
+            "http://b\u{fc}cher.example",
+            "http://a,http://b",
+        ] {
+            assert!(check_allowed(origin).is_err(), "{origin}");
+        }
     }
 }

@@ -13,6 +13,7 @@ use crate::confined::{Isolation, LaunchError};
 use crate::control::{self, Control};
 use crate::error::StartError;
 use crate::front::Front;
+use crate::gate;
 use crate::helper::Helper;
 use crate::registry::Registry;
 use crate::state::State;
@@ -155,6 +156,9 @@ impl LocalServerBuilder {
 
     /// Lets pages of this origin, such as `http://localhost:5173`, use the server: run programs, read and write
     /// sandboxes' files. By default no page may.
+    ///
+    /// It is written as browsers send it: `http` or `https`, the host in lower case, the port unless it is the scheme's
+    /// own, and nothing after it. [`start`](Self::start) refuses anything else.
     pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
         self.allowed_origins.push(origin.into());
         self
@@ -169,8 +173,11 @@ impl LocalServerBuilder {
     /// Starts the server on the current tokio runtime, once it has proved that a sandbox can be started.
     ///
     /// # Errors
-    /// [`StartError`] says what could not be had: the port, the folder, the helper, or isolation.
+    /// [`StartError`] says what could not be had: the port, the folder, the helper, or isolation; or which value is none.
     pub async fn start(self) -> Result<LocalServer, StartError> {
+        for origin in &self.allowed_origins {
+            gate::check_allowed(origin).map_err(|rule| StartError::Origin { origin: origin.clone(), rule })?;
+        }
         let helper = match self.helper {
             Some(helper) => helper,
             None => Helper::find()?,

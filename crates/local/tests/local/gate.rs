@@ -75,3 +75,17 @@ async fn a_sandbox_is_reached_by_its_label() {
     let reply = server.http.send(Method::GET, "/health", &[("host", host)], "").await;
     assert_eq!(reply.error(502), "The sandbox was not found");
 }
+
+#[tokio::test]
+async fn an_allowed_origin_that_is_none_is_refused_at_the_start() {
+    for origin in ["*", "null", "localhost:5173", "http://localhost:5173/", "http://LOCALHOST"] {
+        let started = oncebox_local::LocalServer::builder().allow_origin(origin).start().await;
+        match started {
+            Err(error @ oncebox_local::StartError::Origin { .. }) => {
+                let error = error.to_string();
+                assert!(error.contains(&format!("'{origin}'")) && error.contains("allow_origin"), "{error}");
+            }
+            other => panic!("{origin}: {other:?}"),
+        }
+    }
+}
