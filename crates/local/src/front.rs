@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use tower::ServiceExt;
 
 use crate::gate::{self, Target};
+use crate::idle::{Held, Requests};
 use crate::proxy;
 use crate::refusal::Refusal;
 use crate::registry::Registry;
@@ -27,6 +28,8 @@ const MAX_HEAD: usize = 64 << 10;
 /// How long a connection may be without a complete head, between requests too: above the 300 seconds that clients keep
 /// idle connections, so that they close them and do not run into ours.
 const HEAD_LIMIT: Duration = Duration::from_secs(330);
+/// How long a connection may be without a request while more than half of the server's connections are in use.
+const CROWDED_LIMIT: Duration = Duration::from_secs(5);
 /// Requests at a time on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 250;
 
@@ -38,8 +41,8 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// Serves one connection to its end, HTTP/1.1 or HTTP/2 as it begins.
-    pub(crate) async fn serve(self: Arc<Self>, connection: TcpStream) {
+    /// Serves one connection to its end, HTTP/1.1 or HTTP/2 as it begins. While `crowded` says so, it ends when it is idle.
+    pub(crate) async fn serve(self: Arc<Self>, connection: TcpStream, crowded: impl Fn() -> bool) {
         // Small answers should not wait for more.
         let _ = connection.set_nodelay(true);
         let mut http = auto::Builder::new(TokioExecutor::new());
@@ -48,12 +51,33 @@ impl Front {
             .timer(TokioTimer::new())
             .max_concurrent_streams(MAX_STREAMS)
             .max_header_list_size(u32::try_from(MAX_HEAD).unwrap_or(u32::MAX));
+        let requests = Requests::new();
+        let held = requests.clone();
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-            let front = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(front.answer(request.map(Body::new)).await) }
+            let (front, held) = (Arc::clone(&self), held.hold());
+            async move {
+                let response = front.answer(request.map(Body::new)).await;
+                Ok::<_, Infallible>(response.map(|body| Body::new(Held::new(body, held))))
+            }
         });
-        if let Err(error) = http.serve_connection(TokioIo::new(connection), service).await {
-            tracing::debug!(%error, "a connection ended with an error");
+        let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(connection), service));
+        let too_long = || requests.idle_for().is_some_and(|idle| idle >= CROWDED_LIMIT) && crowded();
+        let mut told = false;
+        loop {
+            match tokio::time::timeout(CROWDED_LIMIT / 2, connection.as_mut()).await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "a connection ended with an error");
+                    return;
+                }
+                Err(_) if !too_long() => {}
+                // It did not end: it sent a part of a head, or does not read.
+                Err(_) if told => return,
+                Err(_) => {
+                    connection.as_mut().graceful_shutdown();
+                    told = true;
+                }
+            }
         }
     }
 

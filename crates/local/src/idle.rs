@@ -1,12 +1,14 @@
-//! Bodies that must keep moving.
+//! Bodies that must keep moving, and connections that have no request.
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -47,6 +49,70 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>>> Body for Moving<B> {
         ready!(this.timer.poll(cx));
         let message = format!("nothing of the body arrived for {:?}", this.limit);
         Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, message).into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// How many requests a connection has, or since when it has none.
+#[derive(Clone)]
+pub(crate) struct Requests(Arc<Mutex<(usize, Instant)>>);
+
+impl Requests {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new((0, Instant::now()))))
+    }
+
+    /// One more, until the answer is dropped.
+    pub(crate) fn hold(&self) -> Hold {
+        self.0.lock().0 += 1;
+        Hold(self.clone())
+    }
+
+    /// How long there has been none, if there is none.
+    pub(crate) fn idle_for(&self) -> Option<Duration> {
+        let (requests, since) = *self.0.lock();
+        (requests == 0).then(|| since.elapsed())
+    }
+}
+
+/// A request that is under way.
+pub(crate) struct Hold(Requests);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut requests = self.0.0.lock();
+        *requests = (requests.0.saturating_sub(1), Instant::now());
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// The body of a request's answer: with it the request ends.
+    pub(crate) struct Held<B> {
+        #[pin]
+        body: B,
+        _hold: Hold,
+    }
+}
+
+impl<B> Held<B> {
+    pub(crate) fn new(body: B, hold: Hold) -> Self {
+        Self { body, _hold: hold }
+    }
+}
+
+impl<B: Body> Body for Held<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        self.project().body.poll_frame(cx)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -217,9 +217,9 @@ async fn accept(listener: TcpListener, front: Arc<Front>) {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((connection, _)) => {
-                let front = Arc::clone(&front);
+                let (front, room) = (Arc::clone(&front), Arc::clone(&room));
                 connections.spawn(async move {
-                    front.serve(connection).await;
+                    front.serve(connection, || room.available_permits() < MAX_CONNECTIONS / 2).await;
                     drop(permit);
                 });
             }

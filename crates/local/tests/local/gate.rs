@@ -89,3 +89,29 @@ async fn an_allowed_origin_that_is_none_is_refused_at_the_start() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_thousand_idle_connections_do_not_stop_the_server() {
+    // Each takes two descriptors of this process, in which other tests run too.
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    if files.is_some_and(|most| most < 4096) {
+        println!("SKIP a_thousand_idle_connections_do_not_stop_the_server: `ulimit -n` is less than 4096");
+        return;
+    }
+    let server = plain().await;
+    let addr = server.server.addr();
+    let mut idle = Vec::new();
+    for number in 0..1100 {
+        let Ok(connection) = std::net::TcpStream::connect(addr) else { break };
+        // Some have sent nothing, some a part of a head.
+        if number % 2 == 0 {
+            let _ = std::io::Write::write_all(&mut &connection, b"GET / HTTP/1.1\r\n");
+        }
+        idle.push(connection);
+        tokio::task::yield_now().await;
+    }
+    assert!(idle.len() > 1024, "{} connections", idle.len());
+    let listed = server.http.api(Method::GET, "/v2/sandboxes", None);
+    let reply = tokio::time::timeout(std::time::Duration::from_secs(40), listed).await;
+    assert_eq!(reply.unwrap().status, 200);
+}
