@@ -53,7 +53,7 @@ pub(crate) fn start_failure(error: &StartError) -> Failure {
             "--port is {}: {addr} is in use by another program; 0 takes any free port",
             addr.port()
         )),
-        StartError::Bind { .. } => Failure::usage(error),
+        StartError::Bind { .. } | StartError::Origin { .. } => Failure::usage(error),
         _ => Failure::infrastructure(error),
     }
 }

@@ -122,6 +122,7 @@ fn wrong_use_is_told_in_one_line_before_anything_happens() {
         (&["run", "--no-isolation", "--", "true"], &["--local"]),
         (&["serve", "--port", "70000"], &["--port \"70000\"", "65535"]),
         (&["serve", "--port", &taken], &["--port", &taken, "in use"]),
+        (&["serve", "--port", "0", "--allow-origin", "*"], &["'*'", "http"]),
         (&["fly"], &["fly"]),
         (&[], &["nothing to do", "--help"]),
     ] {
