@@ -3,6 +3,7 @@
 mod bench_faults;
 mod bench_operations;
 mod bench_policy;
+mod bench_transport;
 mod codegen;
 mod command;
 mod lint;
@@ -20,7 +21,8 @@ const USAGE: &str = "usage: cargo xtask <task>
   setup --system      install what the tests need from Debian's packages
   bench policy        time and allocations of a decision
   bench faults        connections and requests a second through a scripted server
-  bench operations    time finding an operation in the whole table";
+  bench operations    time finding an operation in the whole table
+  bench transport     what a request costs, beside raw h2, hyper-util and reqwest";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         ["bench", "faults"] => bench_faults::run(&root()),
         ["bench", "policy"] => bench_policy::run(&root()),
         ["bench", "operations"] => bench_operations::run(&root()),
+        ["bench", "transport"] => bench_transport::run(&root()),
         _ => Err(USAGE.to_owned()),
     };
     match done {
