@@ -86,6 +86,62 @@ pub struct Ledger {
     pub(crate) tokens: u32,
 }
 
+/// A [`Ledger`] that nothing is added to any more, no larger than its attempts: for those who keep it. One attempt needs
+/// no allocation.
+#[derive(Clone, Debug)]
+pub struct ClosedLedger {
+    records: SmallVec<[Record; 1]>,
+    /// All but the records.
+    rest: Counters,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Counters {
+    retries: u32,
+    connection_retries: u32,
+    free_repeats: u32,
+    backoffs: u32,
+    prompt_replay_taken: bool,
+    misdirected: bool,
+    too_early: bool,
+    look_ups: u32,
+    tokens: u32,
+}
+
+impl ClosedLedger {
+    /// The attempts that ended, oldest first.
+    pub fn attempts(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// The ledger as it was, to go on with.
+    pub fn reopen(&self) -> Ledger {
+        let Counters {
+            retries,
+            connection_retries,
+            free_repeats,
+            backoffs,
+            prompt_replay_taken,
+            misdirected,
+            too_early,
+            look_ups,
+            tokens,
+        } = self.rest;
+        Ledger {
+            records: self.records.iter().copied().collect(),
+            retries,
+            connection_retries,
+            free_repeats,
+            backoffs,
+            prompt_replay_taken,
+            misdirected,
+            too_early,
+            look_ups,
+            tokens,
+        }
+    }
+}
+
 impl Record {
     pub(crate) fn new(purpose: Purpose, attempt: &Attempt, ended: Duration, verdict: Verdict) -> Self {
         let Attempt { started, connection, outcome, .. } = *attempt;
@@ -102,6 +158,24 @@ impl Ledger {
     /// The attempts that ended, oldest first.
     pub fn attempts(&self) -> &[Record] {
         &self.records
+    }
+
+    /// The same without room for more.
+    pub fn close(&self) -> ClosedLedger {
+        ClosedLedger {
+            records: SmallVec::from_slice(&self.records),
+            rest: Counters {
+                retries: self.retries,
+                connection_retries: self.connection_retries,
+                free_repeats: self.free_repeats,
+                backoffs: self.backoffs,
+                prompt_replay_taken: self.prompt_replay_taken,
+                misdirected: self.misdirected,
+                too_early: self.too_early,
+                look_ups: self.look_ups,
+                tokens: self.tokens,
+            },
+        }
     }
 
     /// Charges one single attempt of a reconciler: a look-up with all its pages, a kill, a poll.
@@ -264,6 +338,17 @@ mod tests {
         assert!(!ledger.may_have_been_processed());
         ledger.records.push(record(Purpose::Call, lost(), ended(ReturnReason::NoPermit)));
         assert!(ledger.may_have_been_processed());
+    }
+
+    #[test]
+    fn a_closed_ledger_can_be_gone_on_with() {
+        let mut ledger = Ledger { retries: 1, connection_retries: 2, free_repeats: 3, backoffs: 4, ..Ledger::new() };
+        ledger = Ledger { prompt_replay_taken: true, too_early: true, look_ups: 5, tokens: 6, ..ledger };
+        ledger.records.push(record(Purpose::Call, lost(), ended(ReturnReason::NoPermit)));
+        ledger.records.push(record(Purpose::LookUp, lost(), ended(ReturnReason::SingleAttempt)));
+        let closed = ledger.close();
+        assert_eq!(closed.attempts(), ledger.attempts());
+        assert_eq!(std::format!("{:?}", closed.reopen()), std::format!("{ledger:?}"));
     }
 
     #[test]

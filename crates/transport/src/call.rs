@@ -1,15 +1,19 @@
 //! The one loop: attempts are made, the policy judges, nothing else repeats anything.
 
+use std::fmt;
+use std::ops::ControlFlow;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, DATE, HOST, HeaderName, RETRY_AFTER, TE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version};
 use http_body::Body as _;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use oncebox_policy::{
-    Attempt, CallFacts, Cause, Ledger, NotSent, Outcome, Record, RequestBody, ShortText, Tokens, Unknown, Verdict,
-    judge,
+    Attempt, CallFacts, Cause, ClosedLedger, Ledger, NotSent, Outcome, Record, RequestBody, ShortText, Tokens, Unknown,
+    Verdict, judge,
 };
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::Instrument;
@@ -18,7 +22,7 @@ use crate::body::{AttemptBody, Body, BodyUse, BoxError, Replay, ResponseBody};
 use crate::client::Client;
 use crate::error::Error;
 use crate::options::{CallOptions, HttpVersion, Resolved};
-use crate::pool::{Attempted, Authority, Origin, Progress, Redacted, Wanted};
+use crate::pool::{Attempted, Origin, Progress, Redacted, Wanted};
 
 /// Tells a server, and whoever reads its log, that a request is the n-th attempt of its call. Sent from the second on.
 static ATTEMPT: HeaderName = HeaderName::from_static("oncebox-attempt");
@@ -27,17 +31,28 @@ static SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");
 
 /// Every attempt of a call, oldest first, as its response's extensions hold it.
 #[derive(Clone, Debug)]
-pub struct History(Ledger);
+pub struct History(Arc<Kept>);
+
+/// Most histories are of one attempt and read by nobody, so that the whole record is made when it is asked for.
+#[derive(Debug)]
+struct Kept {
+    closed: ClosedLedger,
+    whole: OnceLock<Box<Ledger>>,
+}
 
 impl History {
+    fn new(ledger: &Ledger) -> Self {
+        Self(Arc::new(Kept { closed: ledger.close(), whole: OnceLock::new() }))
+    }
+
     /// The attempts.
     pub fn attempts(&self) -> &[Record] {
-        self.0.attempts()
+        self.0.closed.attempts()
     }
 
     /// The whole record of the call.
     pub fn ledger(&self) -> &Ledger {
-        &self.0
+        self.0.whole.get_or_init(|| Box::new(self.0.closed.reopen()))
     }
 }
 
@@ -47,114 +62,147 @@ pub(crate) enum Answer {
     Collected(Response<Bytes>),
 }
 
-/// Makes a call. `collect` is the size up to which the response is read whole within the attempt.
-pub(crate) async fn run(
-    client: &Client,
-    request: Request<Body>,
-    options: CallOptions,
-    collect: Option<usize>,
-) -> Result<Answer, Error> {
-    let (head, body) = request.into_parts();
-    let authority = Authority::of(&head.uri)?;
-    let target = format!("{} {}", head.method, Redacted(&head.uri));
-    let options = client.defaults().resolve(&options, &head.method);
-    let version = client.version();
-    let call = Call {
-        client,
-        origin: client.origin(authority),
-        version,
-        head: Head::new(head.method, head.uri, head.headers)?,
-        body: body.into_replay(options.replay_buffer_limit),
-        options,
-        collect,
-        started: Instant::now(),
-        target,
-    };
-    let span = tracing::debug_span!("call", target = %call.target);
-    call.run().instrument(span).await
-}
-
-struct Call<'a> {
+/// A call that is to be made.
+pub(crate) struct Call<'a> {
     client: &'a Client,
-    origin: std::sync::Arc<Origin>,
-    version: HttpVersion,
     head: Head,
     body: Replay,
     options: Resolved,
+    /// The size up to which the response is read whole within the attempt.
     collect: Option<usize>,
-    started: Instant,
-    target: String,
 }
 
-impl Call<'_> {
-    async fn run(self) -> Result<Answer, Error> {
-        let mut ledger = Ledger::new();
-        let mut wanted = Wanted { cautious: self.options.policy.connection_retries == 0, ..Wanted::default() };
+impl<'a> Call<'a> {
+    pub(crate) fn new(
+        client: &'a Client,
+        request: Request<Body>,
+        options: &CallOptions,
+        collect: Option<usize>,
+    ) -> Self {
+        let (head, body) = request.into_parts();
+        let options = client.defaults().resolve(options, &head.method);
+        Self {
+            client,
+            body: body.into_replay(options.replay_buffer_limit),
+            head: Head::new(head.method, head.uri, head.headers),
+            options,
+            collect,
+        }
+    }
+
+    /// Makes the call.
+    pub(crate) async fn run(&self) -> Result<Answer, Error> {
+        let running = Running { call: self, origin: self.client.origin(&self.head.uri)?, started: Instant::now() };
+        let span = tracing::debug_span!("call", target = %self.head);
+        // Pinned here and below, since a future that is handed on by value is copied whole.
+        pin!(running.attempts()).instrument(span).await
+    }
+}
+
+/// A call under way. What it is made of stays where it is: futures are copied and kept by the thousand.
+struct Running<'a> {
+    call: &'a Call<'a>,
+    origin: Arc<Origin>,
+    started: Instant,
+}
+
+impl Running<'_> {
+    async fn attempts(&self) -> Result<Answer, Error> {
+        let mut wanted = Wanted { cautious: self.call.options.policy.connection_retries == 0, ..Wanted::default() };
+        // A ledger is large, and many calls wait at once. It is kept over a wait only where an attempt went before.
+        let mut kept: Option<Box<Ledger>> = None;
         loop {
-            let ended = self.attempt(wanted, ledger.attempts().len() + 1).await;
-            let verdict = judge(
-                &self.options.policy,
-                &self.facts(),
-                &mut ledger,
-                Some(Tokens {
-                    budget: &self.origin.budget,
-                    call_started: self.started.saturating_duration_since(self.origin.created),
-                }),
-                &ended.attempt,
-                self.started.elapsed(),
-                self.client.random(),
-            );
-            tracing::debug!(outcome = %ended.attempt.outcome, ?verdict, "attempt ended");
-            let retry = match verdict {
-                Verdict::Retry(retry) => retry,
-                Verdict::Return(_) | Verdict::Reconcile => return self.end(ended, ledger),
+            let number = kept.as_ref().map_or(0, |ledger| ledger.attempts().len()) + 1;
+            let after = match self.after(self.attempt(wanted, number).await, &mut kept, &mut wanted) {
+                ControlFlow::Break(end) => return end,
+                ControlFlow::Continue(after) => after,
             };
-            // A response that will be asked for again is given up before the wait, so that its slot is free.
-            wanted.last_connection = ended.attempt.connection;
-            drop(ended);
-            wanted.connection = retry.connection;
-            wanted.is_replay = retry.reason.is_replay();
-            if !retry.after.is_zero() {
-                sleep(retry.after).await;
+            if !after.is_zero() {
+                sleep(after).await;
             }
         }
     }
 
-    fn end(self, ended: Ended, ledger: Ledger) -> Result<Answer, Error> {
-        self.body.commit();
-        let history = History(ledger.clone());
+    /// What follows an attempt: the end, or another one after a wait. A response that will be asked for again is given
+    /// up before the wait, so that its slot is free.
+    fn after(
+        &self,
+        ended: Ended,
+        kept: &mut Option<Box<Ledger>>,
+        wanted: &mut Wanted,
+    ) -> ControlFlow<Result<Answer, Error>, Duration> {
+        let retry = if let Some(ledger) = kept {
+            let Verdict::Retry(retry) = self.judge(ledger, &ended) else {
+                return ControlFlow::Break(self.end(ended, ledger));
+            };
+            retry
+        } else {
+            let mut ledger = Ledger::new();
+            let Verdict::Retry(retry) = self.judge(&mut ledger, &ended) else {
+                return ControlFlow::Break(self.end(ended, &ledger));
+            };
+            *kept = Some(Box::new(ledger));
+            retry
+        };
+        wanted.last_connection = ended.attempt.connection;
+        wanted.connection = retry.connection;
+        wanted.is_replay = retry.reason.is_replay();
+        ControlFlow::Continue(retry.after)
+    }
+
+    fn judge(&self, ledger: &mut Ledger, ended: &Ended) -> Verdict {
+        let verdict = judge(
+            &self.call.options.policy,
+            &self.facts(),
+            ledger,
+            Some(Tokens {
+                budget: &self.origin.budget,
+                call_started: self.started.saturating_duration_since(self.origin.created),
+            }),
+            &ended.attempt,
+            self.started.elapsed(),
+            self.call.client.random(),
+        );
+        tracing::debug!(outcome = %ended.attempt.outcome, ?verdict, "attempt ended");
+        verdict
+    }
+
+    fn end(&self, ended: Ended, ledger: &Ledger) -> Result<Answer, Error> {
+        self.call.body.commit();
         match ended.answer {
             Some(Answer::Streaming(mut response)) => {
-                response.body_mut().set_read_idle_timeout(self.options.read_idle_timeout);
-                response.extensions_mut().insert(history);
+                response.body_mut().set_read_idle_timeout(self.call.options.read_idle_timeout);
+                response.extensions_mut().insert(History::new(ledger));
                 Ok(Answer::Streaming(response))
             }
             Some(Answer::Collected(mut response)) => {
-                response.extensions_mut().insert(history);
+                response.extensions_mut().insert(History::new(ledger));
                 Ok(Answer::Collected(response))
             }
             None => Err(match ended.source {
-                Some(source) if source.is::<LengthLimitError>() => {
-                    Error::too_large(self.target, self.collect.unwrap_or_default(), ledger)
+                Some(source) if source.is::<TooLarge>() => {
+                    Error::too_large(self.call.head.to_string(), self.call.collect.unwrap_or_default(), ledger.clone())
                 }
-                source => Error::failed(self.target, ledger, source),
+                source => Error::failed(self.call.head.to_string(), ledger.clone(), source),
             }),
         }
     }
 
     /// One attempt, bounded by the call's deadline and `attempt_timeout`.
     async fn attempt(&self, wanted: Wanted, number: usize) -> Ended {
-        let started = self.started.elapsed();
+        let started = if number == 1 { Duration::ZERO } else { self.started.elapsed() };
         let progress = Progress::default();
-        let deadline = self.deadline().map(|deadline| self.started + deadline);
-        let own = self.options.attempt_timeout.map(|limit| Instant::now() + limit);
-        let attempt = self.attempt_and_read(number, wanted, &progress);
-
-        let (outcome, answer, source, at) = match bounded(attempt, deadline, own).await {
-            Ok(read) => read,
-            Err(limit) => {
+        let bound = self.bound();
+        let attempt = pin!(self.attempt_and_read(number, wanted, &progress));
+        let read = match &bound {
+            Some((at, _)) => timeout_at(*at, attempt).await.ok(),
+            None => Some(attempt.await),
+        };
+        let (outcome, answer, source, at) = match (read, bound) {
+            (Some(read), _) => read,
+            (None, bound) => {
                 let sent = progress.is_sent();
-                let outcome = match limit {
+                let outcome = match bound.map_or(Limit::Call, |(_, limit)| limit) {
                     Limit::Call => Outcome::TimedOut { sent },
                     Limit::Attempt if sent => Outcome::SentUnknown(Unknown {
                         cause: Cause::AttemptTimeout,
@@ -183,33 +231,33 @@ impl Call<'_> {
         }
     }
 
-    async fn attempt_and_read(
-        &self,
-        number: usize,
-        wanted: Wanted,
-        progress: &Progress,
-    ) -> (Outcome, Option<Answer>, Option<BoxError>, At) {
-        let body = self.body.attempt();
-        let request = |version| self.head.request(version, number, body);
-        let attempted = self.origin.attempt(self.version, request, wanted, progress).await;
-        let at = At::of(&attempted);
-        let response = match attempted.result {
-            Ok(response) => response,
-            Err(failure) => return (failure.outcome, None, Some(failure.source), at),
+    /// When the attempt that begins now must be over, and what bounds it.
+    fn bound(&self) -> Option<(Instant, Limit)> {
+        let call = self.deadline().map(|deadline| (self.started + deadline, Limit::Call));
+        let own = self.call.options.attempt_timeout.map(|limit| (Instant::now() + limit, Limit::Attempt));
+        match (call, own) {
+            (Some(call), Some(own)) if own.0 < call.0 => Some(own),
+            (call, own) => call.or(own),
+        }
+    }
+
+    async fn attempt_and_read(&self, number: usize, wanted: Wanted, progress: &Progress) -> Read {
+        let body = self.call.body.attempt();
+        let request = |version| self.call.head.request(version, number, body);
+        let attempted = self.origin.attempt(self.call.client.version(), request, wanted, progress).await;
+        let (mut reading, limit) = match self.answered(attempted) {
+            ControlFlow::Break(over) => return over,
+            ControlFlow::Continue(reading) => reading,
         };
-        let mut facts = response_facts(&response);
-        let Some(limit) = self.collect else {
-            return (Outcome::Responded(facts), Some(Answer::Streaming(response)), None, at);
-        };
-        let (head, mut body) = response.into_parts();
-        body.set_read_idle_timeout(self.options.read_idle_timeout);
-        match Limited::new(body, limit).collect().await {
-            Ok(collected) => {
-                let response = Response::from_parts(head, collected.to_bytes());
+        let whole = read_whole(&mut reading.body, limit).await;
+        let Reading { mut facts, head, at, .. } = reading;
+        match whole {
+            Ok(whole) => {
+                let response = Response::from_parts(head, whole);
                 (Outcome::Responded(facts), Some(Answer::Collected(response)), None, at)
             }
             // The answer is complete as far as the server is concerned: asking again would change nothing.
-            Err(error) if error.is::<LengthLimitError>() => {
+            Err(error) if error.is::<TooLarge>() => {
                 (Outcome::Responded(oncebox_policy::Response::new(facts.status)), None, Some(error), at)
             }
             Err(error) => {
@@ -219,32 +267,59 @@ impl Call<'_> {
         }
     }
 
+    /// Whether the attempt is over with its response's head.
+    fn answered(&self, attempted: Attempted) -> ControlFlow<Read, (Reading, usize)> {
+        let at = At::of(&attempted);
+        let response = match attempted.result {
+            Ok(response) => response,
+            Err(failure) => return ControlFlow::Break((failure.outcome, None, Some(failure.source), at)),
+        };
+        let facts = response_facts(&response);
+        let Some(limit) = self.call.collect else {
+            return ControlFlow::Break((Outcome::Responded(facts), Some(Answer::Streaming(response)), None, at));
+        };
+        let (head, mut body) = response.into_parts();
+        body.set_read_idle_timeout(self.call.options.read_idle_timeout);
+        ControlFlow::Continue((Reading { facts, head, body, at }, limit))
+    }
+
     /// `request_timeout`, which does not bound a streamed request body: how long that takes is its sender's matter.
     fn deadline(&self) -> Option<Duration> {
-        self.options.request_timeout.filter(|_| !self.body.is_stream())
+        self.call.options.request_timeout.filter(|_| !self.call.body.is_stream())
     }
 
     fn facts(&self) -> CallFacts {
         CallFacts {
-            permit: self.options.permit,
-            mints: self.options.mints,
-            reconciles: self.options.reconciles,
-            body: match self.body.usage() {
+            permit: self.call.options.permit,
+            mints: self.call.options.mints,
+            reconciles: self.call.options.reconciles,
+            body: match self.call.body.usage() {
                 BodyUse::None => RequestBody::None,
                 BodyUse::Bytes => RequestBody::Bytes,
                 // What it yielded is gone with the error: it cannot be sent from the beginning to the end.
-                BodyUse::Mirrored(read) | BodyUse::Consumed(read) if self.body.source_failed() => {
-                    RequestBody::StreamConsumed { read, limit: self.options.replay_buffer_limit as u64 }
+                BodyUse::Mirrored(read) | BodyUse::Consumed(read) if self.call.body.source_failed() => {
+                    RequestBody::StreamConsumed { read, limit: self.call.options.replay_buffer_limit as u64 }
                 }
                 BodyUse::Unread => RequestBody::StreamUnread,
                 BodyUse::Mirrored(_) => RequestBody::StreamMirrored,
                 BodyUse::Consumed(read) => {
-                    RequestBody::StreamConsumed { read, limit: self.options.replay_buffer_limit as u64 }
+                    RequestBody::StreamConsumed { read, limit: self.call.options.replay_buffer_limit as u64 }
                 }
             },
             deadline: self.deadline(),
         }
     }
+}
+
+/// What an attempt brought.
+type Read = (Outcome, Option<Answer>, Option<BoxError>, At);
+
+/// A response that is being read.
+struct Reading {
+    facts: oncebox_policy::Response,
+    head: http::response::Parts,
+    body: ResponseBody,
+    at: At,
 }
 
 /// An attempt that is over.
@@ -277,24 +352,47 @@ enum Limit {
     Attempt,
 }
 
-async fn bounded<F: Future>(future: F, call: Option<Instant>, attempt: Option<Instant>) -> Result<F::Output, Limit> {
-    let (at, limit) = match (call, attempt) {
-        (None, None) => return Ok(future.await),
-        (Some(call), Some(attempt)) if attempt < call => (attempt, Limit::Attempt),
-        (Some(call), _) => (call, Limit::Call),
-        (None, Some(attempt)) => (attempt, Limit::Attempt),
-    };
-    timeout_at(at, future).await.map_err(|_| limit)
+/// The response is larger than may be read whole.
+#[derive(Debug)]
+struct TooLarge;
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the response is larger than may be read whole")
+    }
 }
 
-/// A request's head, ready to be sent any number of times.
+impl std::error::Error for TooLarge {}
+
+/// Reads a body to its end. What came in one piece is not copied.
+async fn read_whole(body: &mut ResponseBody, limit: usize) -> Result<Bytes, BoxError> {
+    let (mut first, mut rest, mut len) = (Bytes::new(), Vec::new(), 0_usize);
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        len = len.saturating_add(data.len());
+        if len > limit {
+            return Err(TooLarge.into());
+        }
+        if first.is_empty() {
+            first = data;
+        } else {
+            rest.push(data);
+        }
+    }
+    if rest.is_empty() {
+        return Ok(first);
+    }
+    let mut whole = BytesMut::with_capacity(len);
+    whole.extend_from_slice(&first);
+    rest.iter().for_each(|piece| whole.extend_from_slice(piece));
+    Ok(whole.freeze())
+}
+
+/// A request's head, kept to be sent any number of times.
 struct Head {
     method: Method,
-    /// With scheme and authority, as HTTP/2 wants it.
+    /// With scheme and authority.
     uri: Uri,
-    /// Origin form (RFC 9112 §3.2.1), as HTTP/1.1 wants it.
-    path: Uri,
-    host: HeaderValue,
     headers: HeaderMap,
     /// Whether any of them describes a connection rather than the request.
     describes_connection: bool,
@@ -323,15 +421,17 @@ fn remove_of_a_connection(headers: &mut HeaderMap) {
     }
 }
 
+/// What people and logs call it.
+impl fmt::Display for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, Redacted(&self.uri))
+    }
+}
+
 impl Head {
-    fn new(method: Method, uri: Uri, headers: HeaderMap) -> Result<Self, Error> {
-        let authority = uri.authority().map_or("", |a| a.as_str());
-        let host = HeaderValue::try_from(authority)
-            .map_err(|_| Error::invalid(format!("{}: the host is no header value", Redacted(&uri))))?;
-        let path = uri.path_and_query().map_or("/", |p| p.as_str());
-        let path = Uri::try_from(path).map_err(|e| Error::invalid(format!("{}: {e}", Redacted(&uri))))?;
-        let describes_connection = headers.contains_key(TE) || OF_A_CONNECTION.iter().any(|n| headers.contains_key(*n));
-        Ok(Self { method, uri, path, host, headers, describes_connection })
+    fn new(method: Method, uri: Uri, headers: HeaderMap) -> Self {
+        let of_a_connection = |name: &HeaderName| *name == TE || OF_A_CONNECTION.contains(&name.as_str());
+        Self { method, uri, describes_connection: headers.keys().any(of_a_connection), headers }
     }
 
     fn request(&self, version: HttpVersion, number: usize, body: AttemptBody) -> Request<AttemptBody> {
@@ -346,9 +446,15 @@ impl Head {
                 remove_of_a_connection(request.headers_mut());
             }
         } else {
-            *request.uri_mut() = self.path.clone();
+            // Origin form (RFC 9112 §3.2.1).
+            *request.uri_mut() = self.uri.path_and_query().cloned().map_or_else(Uri::default, Uri::from);
             *request.version_mut() = Version::HTTP_11;
-            request.headers_mut().entry(HOST).or_insert_with(|| self.host.clone());
+            // Whatever an authority may hold, a header value may.
+            if !self.headers.contains_key(HOST)
+                && let Some(Ok(host)) = self.uri.authority().map(|authority| HeaderValue::from_str(authority.as_str()))
+            {
+                request.headers_mut().insert(HOST, host);
+            }
         }
         if number > 1 {
             request.headers_mut().insert(ATTEMPT.clone(), HeaderValue::from(number));
@@ -356,8 +462,10 @@ impl Head {
         // Methods without a defined body say nothing of one (RFC 9110 §8.6).
         if let Some(length) = length
             && (length > 0 || matches!(self.method, Method::POST | Method::PUT | Method::PATCH))
+            // Asked before, since a map makes room for what it may turn out to have.
+            && !self.headers.contains_key(CONTENT_LENGTH)
         {
-            request.headers_mut().entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(length));
+            request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
         request
     }
@@ -365,10 +473,10 @@ impl Head {
 
 /// What decisions rest on in a response's head.
 fn response_facts<B>(response: &Response<B>) -> oncebox_policy::Response {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let header = |name: &HeaderName| response.headers().get(name).map(HeaderValue::as_bytes);
     let mut facts = oncebox_policy::Response::new(response.status().as_u16());
-    facts.retry_after = header(&RETRY_AFTER).and_then(|value| oncebox_policy::retry_after(value, header(&DATE), now));
+    facts.retry_after = header(&RETRY_AFTER).and_then(|value| oncebox_policy::retry_after(value, header(&DATE), now()));
     facts.should_retry = header(&SHOULD_RETRY).map(oncebox_policy::should_retry);
     facts
 }

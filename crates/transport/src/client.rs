@@ -1,18 +1,22 @@
 //! The client: its options, and the ways to make a call.
 
+use std::collections::HashMap;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::uri::Scheme;
+use http::{Request, Response, Uri};
 use oncebox_policy::Policy;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
+use tokio::runtime::{Handle, Id};
 
 use crate::body::{Body, ResponseBody};
-use crate::call::{self, Answer};
+use crate::call::{Answer, Call};
 use crate::error::Error;
 use crate::options::{CallOptions, Defaults, HttpVersion, Limits};
 use crate::pool::{Authority, Origin, origin};
@@ -42,7 +46,9 @@ struct Inner {
     version: HttpVersion,
     tls: Tls,
     max_response_size: usize,
-    random: Mutex<fastrand::Rng>,
+    /// Where the client was given a seed.
+    random: Option<Mutex<fastrand::Rng>>,
+    known: Known,
 }
 
 impl Client {
@@ -64,10 +70,18 @@ impl Client {
     /// # Errors
     ///
     /// When no answer came, or the request cannot be made.
-    pub async fn send(&self, request: Request<Body>, options: CallOptions) -> Result<Response<ResponseBody>, Error> {
-        match call::run(self, request, options, None).await? {
-            Answer::Streaming(response) => Ok(response),
-            Answer::Collected(response) => Ok(response.map(|_| ResponseBody::empty())),
+    pub fn send(
+        &self,
+        request: Request<Body>,
+        options: CallOptions,
+    ) -> impl Future<Output = Result<Response<ResponseBody>, Error>> + Send {
+        // Not an `async fn`, whose future would hold the request twice.
+        let call = Call::new(self, request, &options, None);
+        async move {
+            match call.run().await? {
+                Answer::Streaming(response) => Ok(response),
+                Answer::Collected(response) => Ok(response.map(|_| ResponseBody::empty())),
+            }
         }
     }
 
@@ -77,10 +91,17 @@ impl Client {
     /// # Errors
     ///
     /// When no complete answer came, when it is larger than `max_response_size`, or the request cannot be made.
-    pub async fn send_collected(&self, request: Request<Body>, options: CallOptions) -> Result<Response<Bytes>, Error> {
-        match call::run(self, request, options, Some(self.inner.max_response_size)).await? {
-            Answer::Collected(response) => Ok(response),
-            Answer::Streaming(response) => Ok(response.map(|_| Bytes::new())),
+    pub fn send_collected(
+        &self,
+        request: Request<Body>,
+        options: CallOptions,
+    ) -> impl Future<Output = Result<Response<Bytes>, Error>> + Send {
+        let call = Call::new(self, request, &options, Some(self.inner.max_response_size));
+        async move {
+            match call.run().await? {
+                Answer::Collected(response) => Ok(response),
+                Answer::Streaming(response) => Ok(response.map(|_| Bytes::new())),
+            }
         }
     }
 
@@ -93,11 +114,56 @@ impl Client {
     }
 
     pub(crate) fn random(&self) -> f64 {
-        self.inner.random.lock().f64()
+        self.inner.random.as_ref().map_or_else(fastrand::f64, |random| random.lock().f64())
     }
 
-    pub(crate) fn origin(&self, authority: Authority) -> Arc<Origin> {
-        origin(authority, self.inner.limits, &self.inner.tls)
+    /// The origin that a request's URI names.
+    pub(crate) fn origin(&self, uri: &Uri) -> Result<Arc<Origin>, Error> {
+        let runtime = Handle::current().id();
+        if let Some(known) = self.inner.known.find(uri, runtime) {
+            return Ok(known);
+        }
+        let origin = origin(Authority::of(uri)?, self.inner.limits, &self.inner.tls);
+        self.inner.known.add(uri, runtime, &origin);
+        Ok(origin)
+    }
+}
+
+/// How many origins a client remembers.
+const KNOWN: usize = 256;
+
+/// The origins that a client used lately, so that a call need not ask the process's registry. It keeps none alive.
+#[derive(Default)]
+struct Known(RwLock<HashMap<Box<str>, KnownOrigin>>);
+
+struct KnownOrigin {
+    https: bool,
+    runtime: Id,
+    origin: Weak<Origin>,
+}
+
+impl Known {
+    fn find(&self, uri: &Uri, runtime: Id) -> Option<Arc<Origin>> {
+        let known = self.0.read();
+        let known = known.get(uri.authority()?.as_str())?;
+        let is_same = known.runtime == runtime && known.https == (uri.scheme() == Some(&Scheme::HTTPS));
+        if is_same { known.origin.upgrade() } else { None }
+    }
+
+    fn add(&self, uri: &Uri, runtime: Id, origin: &Arc<Origin>) {
+        let Some(authority) = uri.authority().map(|authority| authority.as_str().into()) else { return };
+        let mut known = self.0.write();
+        if known.len() >= KNOWN {
+            known.clear();
+        }
+        let https = uri.scheme() == Some(&Scheme::HTTPS);
+        known.insert(authority, KnownOrigin { https, runtime, origin: Arc::downgrade(origin) });
+    }
+}
+
+impl fmt::Debug for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Known").field("origins", &self.0.read().len()).finish()
     }
 }
 
@@ -289,7 +355,8 @@ impl ClientBuilder {
                 version: self.version,
                 tls: self.tls,
                 max_response_size: self.max_response_size,
-                random: Mutex::new(self.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed)),
+                random: self.seed.map(fastrand::Rng::with_seed).map(Mutex::new),
+                known: Known::default(),
             }),
         }
     }

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::conn::H2Stream;
 use crate::error::{BodyError, BodyErrorKind};
 
 /// A response body, read from the network as it is polled.
@@ -21,7 +22,13 @@ pub struct ResponseBody {
     idle: Option<IdleLimit>,
     received: u64,
     /// Freed after `source`, so that a slot is never handed on before the stream that filled it is gone.
-    exchange: Option<Box<dyn Held>>,
+    exchange: Option<Exchange>,
+}
+
+/// What a response holds on to. That of HTTP/2 is small, and so many are made that no box is made for it.
+enum Exchange {
+    Http1(Box<dyn Held>),
+    Http2 { _stream: H2Stream },
 }
 
 enum Source {
@@ -30,7 +37,7 @@ enum Source {
     Http2 { stream: h2::RecvStream, data_ended: bool },
 }
 
-/// What a response holds on to. `finish` is called when the body ended well; dropping it without that call means
+/// What a response over HTTP/1.1 holds on to. `finish` is called when the body ended well; dropping it without that call means
 /// that the exchange was cut short.
 pub(crate) trait Held: Send {
     fn finish(self: Box<Self>);
@@ -42,16 +49,18 @@ impl ResponseBody {
     }
 
     pub(crate) fn http1(body: hyper::body::Incoming, exchange: Box<dyn Held>) -> Self {
-        let mut body = Self { source: Source::Http1(body), idle: None, received: 0, exchange: Some(exchange) };
+        let mut body =
+            Self { source: Source::Http1(body), idle: None, received: 0, exchange: Some(Exchange::Http1(exchange)) };
         if body.is_end_stream() {
             body.finish();
         }
         body
     }
 
-    pub(crate) fn http2(stream: h2::RecvStream, exchange: Box<dyn Held>) -> Self {
+    pub(crate) fn http2(stream: h2::RecvStream, held: H2Stream) -> Self {
         let source = Source::Http2 { stream, data_ended: false };
-        let mut body = Self { source, idle: None, received: 0, exchange: Some(exchange) };
+        let exchange = Some(Exchange::Http2 { _stream: held });
+        let mut body = Self { source, idle: None, received: 0, exchange };
         if body.is_end_stream() {
             body.finish();
         }
@@ -60,13 +69,14 @@ impl ResponseBody {
 
     /// Ends the body with an error when nothing arrives for this long. `None` waits for ever.
     pub(crate) fn set_read_idle_timeout(&mut self, limit: Option<Duration>) {
-        self.idle = limit.map(|limit| IdleLimit { limit, sleep: None });
+        self.idle = limit.map(|limit| IdleLimit { limit, since: None, sleep: None });
     }
 
     fn finish(&mut self) {
         self.source = Source::Empty;
-        if let Some(exchange) = self.exchange.take() {
-            exchange.finish();
+        // That of HTTP/2 is over when it is dropped, whatever became of it.
+        if let Some(Exchange::Http1(held)) = self.exchange.take() {
+            held.finish();
         }
     }
 
@@ -115,7 +125,7 @@ impl Body for ResponseBody {
             },
             Poll::Ready(Some(Ok(frame))) => {
                 if let Some(idle) = &mut this.idle {
-                    idle.sleep = None;
+                    idle.since = None;
                 }
                 this.received += frame.data_ref().map_or(0, |d| d.len() as u64);
                 return Poll::Ready(Some(Ok(frame)));
@@ -156,14 +166,22 @@ impl fmt::Debug for ResponseBody {
 
 struct IdleLimit {
     limit: Duration,
-    /// Set while nothing arrives.
+    /// Since when nothing arrives.
+    since: Option<Instant>,
+    /// Left to run while something arrives, and set again only when it goes off too early.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl IdleLimit {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Duration> {
-        let limit = self.limit;
-        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + limit)));
-        sleep.as_mut().poll(cx).map(|()| limit)
+        let end = *self.since.get_or_insert_with(Instant::now) + self.limit;
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(end)));
+        loop {
+            ready!(sleep.as_mut().poll(cx));
+            if sleep.deadline() >= end {
+                return Poll::Ready(self.limit);
+            }
+            sleep.as_mut().reset(end);
+        }
     }
 }

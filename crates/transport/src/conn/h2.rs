@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::client::SendRequest;
+use h2::client::{ResponseFuture, SendRequest};
 use h2::{Ping, PingPong, Reason, SendStream};
 use http::{Request, Response};
 use http_body::Body as _;
@@ -93,6 +93,61 @@ const ACTIVE: u8 = 0;
 const COLD: u8 = 1;
 const DRAINING: u8 = 2;
 
+/// A request that was sent: waits for the response's head.
+///
+/// It is written out, and small: of calls that wait there are many at once.
+pub(crate) struct Exchange {
+    response: ResponseFuture,
+    upload: Option<Upload>,
+    stream_id: u32,
+    connection: Arc<H2Connection>,
+    /// After all that holds the stream, so that it is dropped after it, wherever this is cancelled: a slot is never
+    /// handed on before the stream that filled it is gone.
+    guard: Option<H2Stream>,
+}
+
+type Upload = Pin<Box<dyn Future<Output = Result<(), UploadError>> + Send>>;
+
+impl Future for Exchange {
+    type Output = Result<H2Response, Failure>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let Poll::Ready(response) = Pin::new(&mut this.response).poll(cx) else {
+            if let Some(upload) = &mut this.upload
+                && let Poll::Ready(done) = upload.as_mut().poll(cx)
+            {
+                this.upload = None;
+                if let Err(UploadError::Source(error)) = done {
+                    return Poll::Ready(Err(Failure::unknown(Cause::RequestBody, Some(this.stream_id), error)));
+                }
+            }
+            return Poll::Pending;
+        };
+        match (response, this.guard.take()) {
+            (Ok(response), Some(mut guard)) => {
+                if let Some(upload) = this.upload.take() {
+                    guard.goes_on(upload);
+                }
+                guard.served();
+                Poll::Ready(Ok(H2Response { response, guard }))
+            }
+            (Err(error), guard) => {
+                if let Some(guard) = &guard
+                    && (error.is_go_away() || error.is_io())
+                {
+                    guard.lost();
+                }
+                let failure = this.connection.classify(error, this.stream_id);
+                this.guard = guard;
+                Poll::Ready(Err(failure))
+            }
+            // Its answer was taken already.
+            (Ok(_), None) => Poll::Pending,
+        }
+    }
+}
+
 /// A response whose body is still to come.
 pub(crate) struct H2Response {
     pub(crate) response: Response<h2::RecvStream>,
@@ -120,7 +175,7 @@ impl H2Stream {
     }
 
     /// The response has begun, and the request's body goes on.
-    fn goes_on(&mut self, mut upload: Pin<Box<impl Future + Send + 'static>>) {
+    fn goes_on(&mut self, mut upload: Upload) {
         let (sender, over) = oneshot::channel();
         self.upload = Some(sender);
         tokio::spawn(async move {
@@ -298,20 +353,14 @@ impl H2Connection {
         self.opened_at.elapsed() >= age.mul_f64(f64::from(self.jitter) / 1000.0)
     }
 
-    /// Sends a request on the permit's connection, and waits for the response's head.
-    pub(crate) async fn send(permit: Permit, request: Request<AttemptBody>) -> Result<H2Response, Failure> {
-        let this = permit.connection().clone();
-        // Before all that holds the stream, so that it is dropped after it, wherever this is cancelled: a slot is never
-        // handed on before the stream that filled it is gone.
-        let mut guard = H2Stream::new(permit);
+    /// Sends a request on the permit's connection. A body that is at hand is sent at once.
+    pub(crate) fn send(permit: Permit, request: Request<AttemptBody>) -> Result<Exchange, Failure> {
+        let connection = permit.connection().clone();
+        let guard = H2Stream::new(permit);
         let (head, body) = request.into_parts();
         let head = Request::from_parts(head, ());
-        let mut sender = this.sender.clone();
-        if let Err(error) = poll_fn(|cx| sender.poll_ready(cx)).await {
-            guard.lost();
-            return Err(Failure::not_sent(error));
-        }
-        let (response, mut stream) = match sender.send_request(head, body.is_end_stream()) {
+        // A clone has no request of its own pending, so that it is always ready; the stream is within the peer's cap.
+        let (response, mut stream) = match connection.sender.clone().send_request(head, body.is_end_stream()) {
             Ok(sent) => sent,
             Err(error) => {
                 guard.lost();
@@ -322,49 +371,18 @@ impl H2Connection {
         if stream_id >= LAST_STREAM_ID {
             guard.lost();
         }
-        let response = match body.into_whole() {
-            Ok(None) => response.await,
+        let upload: Option<Upload> = match body.into_whole() {
+            Ok(None) => None,
             Ok(Some(bytes)) => {
                 if let Err(error) = stream.send_data(bytes, true) {
                     // The response tells more: a refusal, a reset, or an answer that came before the body.
-                    tracing::debug!(connection = this.id, stream = stream_id, %error, "upload stopped");
+                    tracing::debug!(connection = connection.id, stream = stream_id, %error, "upload stopped");
                 }
-                response.await
+                None
             }
-            Err(body) => {
-                let mut upload = Box::pin(upload(body, stream));
-                let mut uploading = true;
-                tokio::pin!(response);
-                let response = loop {
-                    tokio::select! {
-                        biased;
-                        response = &mut response => break response,
-                        done = &mut upload, if uploading => {
-                            uploading = false;
-                            if let Err(UploadError::Source(error)) = done {
-                                return Err(Failure::unknown(Cause::RequestBody, Some(stream_id), error));
-                            }
-                        }
-                    }
-                };
-                if uploading && response.is_ok() {
-                    guard.goes_on(upload);
-                }
-                response
-            }
+            Err(body) => Some(Box::pin(upload(body, stream))),
         };
-        match response {
-            Ok(response) => {
-                guard.served();
-                Ok(H2Response { response, guard })
-            }
-            Err(error) => {
-                if error.is_go_away() || error.is_io() {
-                    guard.lost();
-                }
-                Err(this.classify(error, stream_id))
-            }
-        }
+        Ok(Exchange { response, upload, stream_id, connection, guard: Some(guard) })
     }
 
     /// What is known of a request whose stream ended in an error.

@@ -56,7 +56,8 @@ impl Http1Pool {
             Some(connection) => connection,
             None => {
                 progress.dials();
-                self.dial().await?
+                // In a box: few attempts dial, and all have room for it otherwise.
+                Box::pin(self.dial()).await?
             }
         };
         Ok(Leased { connection, room })

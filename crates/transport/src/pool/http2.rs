@@ -126,7 +126,8 @@ impl Http2Pool {
     /// A stream. Dropping the future leaves the queue.
     pub(crate) async fn acquire(self: &Arc<Self>, want: Want) -> Result<Permit, Unserved> {
         if want.fresh
-            && let Some(served) = self.dial_for_one(want.may_choose).await
+            // In a box: few attempts dial, and all have room for it otherwise.
+            && let Some(served) = Box::pin(self.dial_for_one(want.may_choose)).await
         {
             return served;
         }

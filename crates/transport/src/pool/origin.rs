@@ -11,9 +11,8 @@ use tokio::time::Instant;
 
 use super::http1::{HeldHttp1, Http1Pool};
 use super::http2::{Http2Pool, Unserved, Want};
-use super::permit::Permit;
-use crate::body::{AttemptBody, Held, ResponseBody};
-use crate::conn::{Failure, H2Connection, H2Stream};
+use crate::body::{AttemptBody, ResponseBody};
+use crate::conn::{Failure, H2Connection, H2Response};
 use crate::error::Error;
 use crate::options::{HttpVersion, Limits};
 use crate::tls::Tls;
@@ -124,13 +123,23 @@ impl Origin {
         if http2 {
             progress.is(IN_LINE);
             match self.http2.acquire(wanted.want(may_choose)).await {
-                Ok(permit) => return self.attempt_http2(permit, request(HttpVersion::Http2), progress).await,
+                Ok(permit) => {
+                    let id = permit.connection().id();
+                    progress.is(SENT);
+                    // Sent before the wait, so that what waits is small.
+                    let result = match H2Connection::send(permit, request(HttpVersion::Http2)) {
+                        Ok(exchange) => exchange.await,
+                        Err(failure) => Err(failure),
+                    };
+                    return self.attempted_http2(id, result);
+                }
                 Err(Unserved::Failed(failure)) => return self.not_sent(None, failure, self.http2.failed_dials()),
                 // The connection is at hand, and waits among those of HTTP/1.1.
                 Err(Unserved::ChoseHttp1) => self.chose_http1.store(true, Ordering::Release),
             }
         }
-        self.attempt_http1(request(HttpVersion::Http1), wanted.connection, progress).await
+        // In a box, since it is much larger than what waits over HTTP/2.
+        Box::pin(self.attempt_http1(request(HttpVersion::Http1), wanted.connection, progress)).await
     }
 
     /// What an attempt that has sent nothing waits for: room on the connections that there are, or one to be made.
@@ -161,19 +170,9 @@ impl Origin {
         Attempted { connection: Some(id), result, failed_dials: 0, other_connection: false }
     }
 
-    async fn attempt_http2(
-        &self,
-        permit: Permit,
-        request: http::Request<AttemptBody>,
-        progress: &Progress,
-    ) -> Attempted {
-        let id = permit.connection().id();
-        progress.is(SENT);
-        let result = H2Connection::send(permit, request).await.map(|sent| {
-            let held = Box::new(HeldHttp2(sent.guard));
-            sent.response.map(|body| ResponseBody::http2(body, held))
-        });
+    fn attempted_http2(&self, id: u64, result: Result<H2Response, Failure>) -> Attempted {
         let other_connection = result.is_err() && self.http2.has_other(Some(id));
+        let result = result.map(|H2Response { response, guard }| response.map(|body| ResponseBody::http2(body, guard)));
         Attempted { connection: Some(id), result, failed_dials: 0, other_connection }
     }
 
@@ -213,14 +212,6 @@ impl Wanted {
 impl fmt::Debug for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Origin").field("authority", &self.authority).finish_non_exhaustive()
-    }
-}
-
-struct HeldHttp2(H2Stream);
-
-impl Held for HeldHttp2 {
-    fn finish(self: Box<Self>) {
-        drop(self.0);
     }
 }
 
