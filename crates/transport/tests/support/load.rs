@@ -107,6 +107,18 @@ pub struct Run {
 
 /// `count` POSTs `r0`, `r1`, …, so many at once.
 pub async fn posts(client: &Client, server: &Server, count: usize, at_once: usize, payload: Payload) -> Run {
+    posts_named("r", client, server, count, at_once, payload).await
+}
+
+/// The same under another name.
+pub async fn posts_named(
+    name: &'static str,
+    client: &Client,
+    server: &Server,
+    count: usize,
+    at_once: usize,
+    payload: Payload,
+) -> Run {
     let next = Arc::new(AtomicUsize::new(0));
     let url = server.url("/");
     let workers: Vec<_> = (0..at_once)
@@ -119,7 +131,7 @@ pub async fn posts(client: &Client, server: &Server, count: usize, at_once: usiz
                     if n >= count {
                         return done;
                     }
-                    let id = format!("r{n}");
+                    let id = format!("{name}{n}");
                     let request = Request::post(&url).header("x-request-id", &id).body(payload.body()).unwrap();
                     let result = client.send_collected(request, CallOptions::new()).await;
                     done.push(Done { id, result });
@@ -168,6 +180,7 @@ impl Run {
         self.assert_histories_agree(server);
         let log = server.log();
         assert_eq!(log.doubled(), []);
+        assert_eq!(log.totals().violations, 0, "streams too many, or what else HTTP/2 forbids");
         let digest = oncebox_faults::digest(&self.payload.bytes());
         for done in &self.done {
             let tries = log.tries(&done.id);
@@ -184,55 +197,39 @@ impl Run {
     pub fn assert_histories_agree(&self, server: &Server) {
         for done in &self.done {
             let tries = server.log().tries(&done.id);
-            if let Err(problem) = agree(&done.outcomes(), &tries) {
-                panic!("{}: {problem}\nhistory: {:#?}\nlog: {tries:#?}", done.id, done.outcomes());
-            }
+            let outcomes = done.outcomes();
+            assert!(agree(&outcomes, &tries), "{}\nhistory: {outcomes:#?}\nlog: {tries:#?}", done.id);
         }
     }
 }
 
-/// Whether a call's outcomes are what the server saw of it.
-pub fn agree(outcomes: &[Outcome], tries: &[TryRecord]) -> Result<(), String> {
-    let mut seen = tries.iter().peekable();
-    for (n, outcome) in outcomes.iter().enumerate() {
-        let n = n + 1;
-        // A head that a dying connection swallowed was sent and not seen.
-        let stream = match outcome {
-            Outcome::NotSent(_) => continue,
-            Outcome::Refused(Refusal::GoAway { stream_id, .. } | Refusal::RefusedStream { stream_id }) => {
-                Some(*stream_id)
-            }
-            Outcome::SentUnknown(unknown) => unknown.stream_id,
-            _ => None,
-        };
-        let may_be_unseen = matches!(
-            outcome,
-            Outcome::Refused(Refusal::GoAway { .. })
-                | Outcome::SentUnknown(_)
-                | Outcome::TimedOut { .. }
-                | Outcome::Cancelled { .. }
-        );
-        let matches = seen.peek().is_some_and(|a_try| stream.is_none_or(|stream| stream == a_try.stream));
-        if !matches {
-            if may_be_unseen {
-                continue;
-            }
-            return Err(format!("attempt {n} never came"));
+/// Whether a call's outcomes are what the server saw of it: in this order, and nothing else.
+pub fn agree(outcomes: &[Outcome], tries: &[TryRecord]) -> bool {
+    let Some((outcome, later)) = outcomes.split_first() else { return tries.is_empty() };
+    // What was sent need not have come: a connection that dies swallows heads.
+    let may_be_unseen = match outcome {
+        Outcome::NotSent(_) | Outcome::TimedOut { sent: false } | Outcome::Cancelled { sent: false } => {
+            return agree(later, tries);
         }
-        let Some(a_try) = seen.next() else { continue };
-        let fits = match outcome {
-            Outcome::Refused(Refusal::RefusedStream { .. }) => a_try.reset_sent.is_some_and(|code| code.0 == 7),
-            Outcome::Refused(_) => !a_try.processed,
-            Outcome::Responded(response) => a_try.status == Some(response.status),
-            _ => true,
-        };
-        if !fits {
-            return Err(format!("attempt {n} does not fit what came"));
+        Outcome::Refused(Refusal::GoAway { .. })
+        | Outcome::SentUnknown(_)
+        | Outcome::TimedOut { .. }
+        | Outcome::Cancelled { .. } => true,
+        Outcome::Refused(_) | Outcome::Responded(_) => false,
+    };
+    let seen = tries.split_first().is_some_and(|(a_try, rest)| fits(outcome, a_try) && agree(later, rest));
+    seen || (may_be_unseen && agree(later, tries))
+}
+
+fn fits(outcome: &Outcome, a_try: &TryRecord) -> bool {
+    match outcome {
+        Outcome::Refused(Refusal::RefusedStream { stream_id }) => {
+            a_try.stream == *stream_id && !a_try.processed && a_try.reset_sent.is_some_and(|code| code.0 == 7)
         }
-    }
-    match seen.next() {
-        None => Ok(()),
-        Some(a_try) => Err(format!("a head came that no attempt tells of: stream {}", a_try.stream)),
+        Outcome::Refused(Refusal::GoAway { stream_id, .. }) => a_try.stream == *stream_id && !a_try.processed,
+        Outcome::Responded(response) => a_try.status == Some(response.status),
+        Outcome::SentUnknown(unknown) => unknown.stream_id.is_none_or(|stream| stream == a_try.stream),
+        _ => true,
     }
 }
 
