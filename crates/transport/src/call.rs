@@ -31,28 +31,25 @@ static SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");
 
 /// Every attempt of a call, oldest first, as its response's extensions hold it.
 #[derive(Clone, Debug)]
-pub struct History(Arc<Kept>);
-
-/// Most histories are of one attempt and read by nobody, so that the whole record is made when it is asked for.
-#[derive(Debug)]
-struct Kept {
+pub struct History {
     closed: ClosedLedger,
+    /// Most histories are of one attempt and read by nobody, so that the whole record is made when it is asked for.
     whole: OnceLock<Box<Ledger>>,
 }
 
 impl History {
     fn new(ledger: &Ledger) -> Self {
-        Self(Arc::new(Kept { closed: ledger.close(), whole: OnceLock::new() }))
+        Self { closed: ledger.close(), whole: OnceLock::new() }
     }
 
     /// The attempts.
     pub fn attempts(&self) -> &[Record] {
-        self.0.closed.attempts()
+        self.closed.attempts()
     }
 
     /// The whole record of the call.
     pub fn ledger(&self) -> &Ledger {
-        self.0.whole.get_or_init(|| Box::new(self.0.closed.reopen()))
+        self.whole.get_or_init(|| Box::new(self.closed.reopen()))
     }
 }
 
@@ -64,6 +61,13 @@ pub(crate) enum Answer {
 
 /// A call that is to be made.
 pub(crate) struct Call<'a> {
+    made_of: MadeOf<'a>,
+    /// The headers as they were given, for the first attempt.
+    headers: HeaderMap,
+}
+
+/// What a call is made of.
+struct MadeOf<'a> {
     client: &'a Client,
     head: Head,
     body: Replay,
@@ -81,39 +85,42 @@ impl<'a> Call<'a> {
     ) -> Self {
         let (head, body) = request.into_parts();
         let options = client.defaults().resolve(options, &head.method);
-        Self {
+        let made_of = MadeOf {
             client,
             body: body.into_replay(options.replay_buffer_limit),
-            head: Head::new(head.method, head.uri, head.headers),
+            head: Head::new(head.method, head.uri, &head.headers),
             options,
             collect,
-        }
+        };
+        Self { made_of, headers: head.headers }
     }
 
     /// Makes the call.
-    pub(crate) async fn run(&self) -> Result<Answer, Error> {
-        let running = Running { call: self, origin: self.client.origin(&self.head.uri)?, started: Instant::now() };
-        let span = tracing::debug_span!("call", target = %self.head);
+    pub(crate) async fn run(&mut self) -> Result<Answer, Error> {
+        let Self { made_of, headers } = self;
+        let running =
+            Running { call: made_of, origin: made_of.client.origin(&made_of.head.uri)?, started: Instant::now() };
+        let span = tracing::debug_span!("call", target = %made_of.head);
         // Pinned here and below, since a future that is handed on by value is copied whole.
-        pin!(running.attempts()).instrument(span).await
+        pin!(running.attempts(headers)).instrument(span).await
     }
 }
 
 /// A call under way. What it is made of stays where it is: futures are copied and kept by the thousand.
 struct Running<'a> {
-    call: &'a Call<'a>,
+    call: &'a MadeOf<'a>,
     origin: Arc<Origin>,
     started: Instant,
 }
 
 impl Running<'_> {
-    async fn attempts(&self) -> Result<Answer, Error> {
+    async fn attempts(&self, headers: &mut HeaderMap) -> Result<Answer, Error> {
         let mut wanted = Wanted { cautious: self.call.options.policy.connection_retries == 0, ..Wanted::default() };
         // A ledger is large, and many calls wait at once. It is kept over a wait only where an attempt went before.
         let mut kept: Option<Box<Ledger>> = None;
         loop {
             let number = kept.as_ref().map_or(0, |ledger| ledger.attempts().len()) + 1;
-            let after = match self.after(self.attempt(wanted, number).await, &mut kept, &mut wanted) {
+            let after = match self.after(self.attempt(wanted, number, headers).await, &mut kept, &mut wanted) {
                 ControlFlow::Break(end) => return end,
                 ControlFlow::Continue(after) => after,
             };
@@ -189,11 +196,11 @@ impl Running<'_> {
     }
 
     /// One attempt, bounded by the call's deadline and `attempt_timeout`.
-    async fn attempt(&self, wanted: Wanted, number: usize) -> Ended {
+    async fn attempt(&self, wanted: Wanted, number: usize, headers: &mut HeaderMap) -> Ended {
         let started = if number == 1 { Duration::ZERO } else { self.started.elapsed() };
         let progress = Progress::default();
         let bound = self.bound();
-        let attempt = pin!(self.attempt_and_read(number, wanted, &progress));
+        let attempt = pin!(self.attempt_and_read(number, wanted, headers, &progress));
         let read = match &bound {
             Some((at, _)) => timeout_at(*at, attempt).await.ok(),
             None => Some(attempt.await),
@@ -241,9 +248,15 @@ impl Running<'_> {
         }
     }
 
-    async fn attempt_and_read(&self, number: usize, wanted: Wanted, progress: &Progress) -> Read {
+    async fn attempt_and_read(
+        &self,
+        number: usize,
+        wanted: Wanted,
+        headers: &mut HeaderMap,
+        progress: &Progress,
+    ) -> Read {
         let body = self.call.body.attempt();
-        let request = |version| self.call.head.request(version, number, body);
+        let request = |version| self.call.head.request(version, number, headers, body);
         let attempted = self.origin.attempt(self.call.client.version(), request, wanted, progress).await;
         let (mut reading, limit) = match self.answered(attempted) {
             ControlFlow::Break(over) => return over,
@@ -393,7 +406,8 @@ struct Head {
     method: Method,
     /// With scheme and authority.
     uri: Uri,
-    headers: HeaderMap,
+    /// For attempts after the first, which takes the headers themselves. A list is half as large as a map.
+    headers: Box<[(HeaderName, HeaderValue)]>,
     /// Whether any of them describes a connection rather than the request.
     describes_connection: bool,
 }
@@ -429,16 +443,32 @@ impl fmt::Display for Head {
 }
 
 impl Head {
-    fn new(method: Method, uri: Uri, headers: HeaderMap) -> Self {
+    fn new(method: Method, uri: Uri, headers: &HeaderMap) -> Self {
         let of_a_connection = |name: &HeaderName| *name == TE || OF_A_CONNECTION.contains(&name.as_str());
-        Self { method, uri, describes_connection: headers.keys().any(of_a_connection), headers }
+        let describes_connection = headers.keys().any(of_a_connection);
+        let headers = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        Self { method, uri, headers, describes_connection }
     }
 
-    fn request(&self, version: HttpVersion, number: usize, body: AttemptBody) -> Request<AttemptBody> {
+    /// The request of an attempt. The first that gets so far takes `given`, the headers as they were given.
+    fn request(
+        &self,
+        version: HttpVersion,
+        number: usize,
+        given: &mut HeaderMap,
+        body: AttemptBody,
+    ) -> Request<AttemptBody> {
         let length = body.size_hint().exact();
         let mut request = Request::new(body);
         *request.method_mut() = self.method.clone();
-        *request.headers_mut() = self.headers.clone();
+        *request.headers_mut() = std::mem::take(given);
+        if request.headers().is_empty() {
+            let headers = request.headers_mut();
+            headers.reserve(self.headers.len());
+            for (name, value) in &self.headers {
+                headers.append(name.clone(), value.clone());
+            }
+        }
         if version == HttpVersion::Http2 {
             *request.uri_mut() = self.uri.clone();
             *request.version_mut() = Version::HTTP_2;
@@ -450,7 +480,7 @@ impl Head {
             *request.uri_mut() = self.uri.path_and_query().cloned().map_or_else(Uri::default, Uri::from);
             *request.version_mut() = Version::HTTP_11;
             // Whatever an authority may hold, a header value may.
-            if !self.headers.contains_key(HOST)
+            if !request.headers().contains_key(HOST)
                 && let Some(Ok(host)) = self.uri.authority().map(|authority| HeaderValue::from_str(authority.as_str()))
             {
                 request.headers_mut().insert(HOST, host);
@@ -463,7 +493,7 @@ impl Head {
         if let Some(length) = length
             && (length > 0 || matches!(self.method, Method::POST | Method::PUT | Method::PATCH))
             // Asked before, since a map makes room for what it may turn out to have.
-            && !self.headers.contains_key(CONTENT_LENGTH)
+            && !request.headers().contains_key(CONTENT_LENGTH)
         {
             request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
         }

@@ -76,7 +76,7 @@ impl Client {
         options: CallOptions,
     ) -> impl Future<Output = Result<Response<ResponseBody>, Error>> + Send {
         // Not an `async fn`, whose future would hold the request twice.
-        let call = Call::new(self, request, &options, None);
+        let mut call = Call::new(self, request, &options, None);
         async move {
             match call.run().await? {
                 Answer::Streaming(response) => Ok(response),
@@ -96,7 +96,7 @@ impl Client {
         request: Request<Body>,
         options: CallOptions,
     ) -> impl Future<Output = Result<Response<Bytes>, Error>> + Send {
-        let call = Call::new(self, request, &options, Some(self.inner.max_response_size));
+        let mut call = Call::new(self, request, &options, Some(self.inner.max_response_size));
         async move {
             match call.run().await? {
                 Answer::Collected(response) => Ok(response),

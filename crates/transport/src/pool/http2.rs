@@ -123,20 +123,22 @@ impl Http2Pool {
         })
     }
 
-    /// A stream. Dropping the future leaves the queue.
+    /// A stream, where one is free and nobody waits for it.
+    pub(crate) fn try_acquire(self: &Arc<Self>, want: Want) -> Option<Permit> {
+        // Those who are cautious look under the lock, so that two of them never see the same last chance.
+        if want.fresh || want.cautious || self.line.is_anyone_waiting() {
+            return None;
+        }
+        self.try_pick(want)
+    }
+
+    /// A stream, when there is none at once. Dropping the future leaves the queue.
     pub(crate) async fn acquire(self: &Arc<Self>, want: Want) -> Result<Permit, Unserved> {
         if want.fresh
             // In a box: few attempts dial, and all have room for it otherwise.
             && let Some(served) = Box::pin(self.dial_for_one(want.may_choose)).await
         {
             return served;
-        }
-        // Those who are cautious look under the lock, so that two of them never see the same last chance.
-        if !want.cautious
-            && !self.line.is_anyone_waiting()
-            && let Some(permit) = self.try_pick(want)
-        {
-            return Ok(permit);
         }
         let (served, handed) = oneshot::channel();
         let _waiting = {

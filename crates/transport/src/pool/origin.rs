@@ -122,7 +122,12 @@ impl Origin {
         };
         if http2 {
             progress.is(IN_LINE);
-            match self.http2.acquire(wanted.want(may_choose)).await {
+            let want = wanted.want(may_choose);
+            let acquired = match self.http2.try_acquire(want) {
+                Some(permit) => Ok(permit),
+                None => self.http2.acquire(want).await,
+            };
+            match acquired {
                 Ok(permit) => {
                     let id = permit.connection().id();
                     progress.is(SENT);
