@@ -80,9 +80,14 @@ fn python_sdk(root: &Path, report: &mut Report) {
     let result = run(Command::new(python)
         .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
         .arg(&tests)
-        .env("ONCEBOX_BIN", root.join("target/debug/oncebox"))
+        .env("ONCEBOX_BIN", target_folder(root).join("debug/oncebox"))
         .env("PYTHONDONTWRITEBYTECODE", "1"));
     report.take(NAME, result);
+}
+
+/// Where cargo builds.
+fn target_folder(root: &Path) -> PathBuf {
+    root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
 /// Makes a virtual environment with the pinned packages, or brings one up to date. Returns its Python.
