@@ -309,10 +309,6 @@ impl Running<'_> {
             body: match self.call.body.usage() {
                 BodyUse::None => RequestBody::None,
                 BodyUse::Bytes => RequestBody::Bytes,
-                // What it yielded is gone with the error: it cannot be sent from the beginning to the end.
-                BodyUse::Mirrored(read) | BodyUse::Consumed(read) if self.call.body.source_failed() => {
-                    RequestBody::StreamConsumed { read, limit: self.call.options.replay_buffer_limit as u64 }
-                }
                 BodyUse::Unread => RequestBody::StreamUnread,
                 BodyUse::Mirrored(_) => RequestBody::StreamMirrored,
                 BodyUse::Consumed(read) => {

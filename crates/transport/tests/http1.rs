@@ -11,7 +11,7 @@ use std::time::Duration;
 use http::Request;
 use http_body_util::BodyExt;
 use oncebox_transport::policy::{Cause, Outcome, Phase, ReturnReason, Unknown};
-use oncebox_transport::{Body, CallOptions, Client, History};
+use oncebox_transport::{Body, BoxError, CallOptions, Client, History};
 use support::{OK, Peer, answer, read_request};
 use tokio::net::TcpListener;
 
@@ -256,6 +256,36 @@ async fn a_response_too_large_to_be_read_whole_says_so_and_is_not_asked_for_agai
     let error = client.send_collected(get(peer.url("/")), CallOptions::new()).await.unwrap_err();
     assert!(error.to_string().contains("larger than 1 bytes (max_response_size)"), "{error}");
     assert_eq!((error.attempts().len(), peer.connections()), (1, 1));
+}
+
+/// The caller's stream fails: what it did not yield must never be taken for its end.
+#[tokio::test(start_paused = true)]
+async fn a_body_whose_stream_fails_is_not_replayed_as_a_shorter_one() {
+    let complete = Arc::new(AtomicUsize::new(0));
+    let counted = complete.clone();
+    let peer = Peer::start(move |_, mut socket| {
+        let complete = counted.clone();
+        async move {
+            let mut seen = Vec::new();
+            while tokio::io::AsyncReadExt::read_buf(&mut socket, &mut seen).await.is_ok_and(|n| n > 0) {
+                if seen.ends_with(b"0\r\n\r\n") {
+                    complete.fetch_add(1, Ordering::SeqCst);
+                    answer(&mut socket, OK).await;
+                }
+            }
+        }
+    })
+    .await;
+    for before in [0, 1, 3] {
+        let pieces = (0..before).map(|_| Ok(http_body::Frame::data(bytes::Bytes::from_static(b"piece"))));
+        let frames = pieces.chain([Err(BoxError::from("the disk is gone"))]);
+        let body = Body::stream(http_body_util::StreamBody::new(futures_util::stream::iter(frames)));
+        let request = Request::put(peer.url("/")).body(body).unwrap();
+        let result = Client::new().send_collected(request, CallOptions::new()).await;
+        let error = result.expect_err("a body that failed was taken for a whole one");
+        assert_eq!(error.attempts().len(), 1, "{error}");
+    }
+    assert_eq!(complete.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ pub(crate) enum BodyUse {
     Unread,
     /// A stream whose read part, in bytes, is mirrored.
     Mirrored(u64),
-    /// A stream of which more was read than is mirrored.
+    /// A stream of which more was read than is mirrored, or which failed: what it did not yield is gone.
     Consumed(u64),
 }
 
@@ -84,6 +84,7 @@ impl Replay {
             Kind::Stream(source) => {
                 let source = source.lock();
                 match (&source.mirror, source.read) {
+                    (_, read) if source.failed => BodyUse::Consumed(read),
                     (Some(mirror), _) if mirror.frames.is_empty() => BodyUse::Unread,
                     (Some(_), read) => BodyUse::Mirrored(read),
                     (None, read) => BodyUse::Consumed(read),
@@ -94,14 +95,6 @@ impl Replay {
 
     pub(crate) fn is_stream(&self) -> bool {
         matches!(self.kind, Kind::Stream(_))
-    }
-
-    /// Whether the caller's stream itself failed.
-    pub(crate) fn source_failed(&self) -> bool {
-        match &self.kind {
-            Kind::Bytes(_) => false,
-            Kind::Stream(source) => source.lock().failed,
-        }
     }
 
     /// No further attempt will be made: what is mirrored is let go. The running attempt goes on reading.
@@ -148,7 +141,8 @@ impl Piece {
 impl Source {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let Some(body) = &mut self.body else {
-            return Poll::Ready(None);
+            // Its end must not be taken for the body's.
+            return Poll::Ready(self.failed.then(|| Err("the request's body failed before".into())));
         };
         let piece = match ready!(Pin::new(body).poll_frame(cx)) {
             None => {
@@ -224,7 +218,7 @@ impl http_body::Body for AttemptBody {
                     return Poll::Ready(Some(Err("a later attempt has taken over this body".into())));
                 }
                 let polled = source.poll(cx);
-                *ended = source.body.is_none();
+                *ended = source.body.is_none() && !source.failed;
                 polled
             }
         }
@@ -293,6 +287,24 @@ mod tests {
         let refused = old.frame().now_or_never().unwrap().unwrap();
         assert!(refused.unwrap_err().to_string().contains("later attempt"));
         assert_eq!(read(&mut new, 9), [1, 2]);
+    }
+
+    #[test]
+    fn a_stream_that_failed_never_ends_as_if_it_were_whole() {
+        for before in [0, 2] {
+            let pieces = (0..before).map(|_| Ok(Frame::data(Bytes::from_static(b"x"))));
+            let frames = pieces.chain([Err(BoxError::from("gone"))]);
+            let replay = Body::stream(StreamBody::new(futures_util::stream::iter(frames))).into_replay(100);
+            let mut attempt = replay.attempt();
+            assert_eq!(read(&mut attempt, before).len(), before);
+            assert!(attempt.frame().now_or_never().unwrap().unwrap().is_err());
+            assert_eq!(replay.usage(), BodyUse::Consumed(before as u64));
+
+            let mut again = replay.attempt();
+            assert_eq!(read(&mut again, before).len(), before);
+            assert!(!http_body::Body::is_end_stream(&again));
+            assert!(again.frame().now_or_never().unwrap().unwrap().is_err());
+        }
     }
 
     struct DropFlag(Arc<AtomicBool>);
