@@ -69,17 +69,7 @@ pub enum ErrorKind {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, action: impl Into<String>, message: impl Into<String>) -> Self {
-        Self(Arc::new(Inner {
-            kind,
-            action: action.into(),
-            message: message.into(),
-            status: None,
-            error_code: None,
-            ledger: None,
-            retry_after: None,
-            intent: None,
-            source: None,
-        }))
+        Self(Arc::new(Self::inner(kind, action, message)))
     }
 
     /// An argument that cannot be right; refused before any I/O.
@@ -91,8 +81,8 @@ impl Error {
     pub(crate) fn transport(action: &str, error: oncebox_transport::Error) -> Self {
         let kind = match error.outcome() {
             None => ErrorKind::InvalidArgument,
-            Some(Outcome::NotSent(_) | Outcome::Refused(_)) => ErrorKind::NotDone,
             Some(Outcome::TimedOut { .. }) => ErrorKind::Timeout,
+            // Any attempt may have been, also one before the last.
             Some(_) if error.may_have_been_processed() => ErrorKind::OutcomeUnknown,
             Some(_) => ErrorKind::NotDone,
         };
@@ -185,11 +175,11 @@ impl Error {
         Self(Arc::new(inner))
     }
 
-    fn inner(kind: ErrorKind, action: &str, message: String) -> Inner {
+    fn inner(kind: ErrorKind, action: impl Into<String>, message: impl Into<String>) -> Inner {
         Inner {
             kind,
-            action: action.to_owned(),
-            message,
+            action: action.into(),
+            message: message.into(),
             status: None,
             error_code: None,
             ledger: None,
@@ -236,10 +226,15 @@ impl Error {
 
     /// Whether the request may have had its effect although it failed. `false` is a promise.
     pub fn may_have_been_processed(&self) -> bool {
-        match self.kind() {
+        let last = match self.kind() {
             ErrorKind::OutcomeUnknown | ErrorKind::ConnectionLost => true,
-            _ => self.attempts().iter().any(|record| record.outcome.is_unknown(true)),
-        }
+            // A server that failed, or whose answer makes no sense, has not said that it did nothing.
+            ErrorKind::Server => self.status().is_none_or(|status| !(400..500).contains(&status)),
+            // The server's own deadline; with a history it was this side's.
+            ErrorKind::Timeout => self.attempts().is_empty(),
+            _ => false,
+        };
+        last || self.attempts().iter().any(|record| record.outcome.is_unknown(true))
     }
 
     /// Whether there is no such thing.

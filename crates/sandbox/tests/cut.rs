@@ -84,6 +84,61 @@ async fn a_stream_that_is_cut_while_the_command_runs_is_a_lost_connection_and_no
     }
 }
 
+/// The effect may have happened: "not done" would be a guess.
+#[tokio::test]
+async fn an_answer_that_makes_no_sense_is_no_proof_that_nothing_was_done() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut seen = Vec::new();
+            while !seen.ends_with(b"}") && socket.read_buf(&mut seen).await.unwrap() > 0 {}
+            let answer = b"HTTP/1.1 201 Created\r\ncontent-length: 7\r\nconnection: close\r\n\r\nGARBAGE";
+            let _ = socket.write_all(answer).await;
+        }
+    });
+    let client = Client::builder().api_key("k").api_url(&url).sandbox_url(&url).build().unwrap();
+    let error = Sandbox::create(&client).await.unwrap_err();
+    assert!(error.may_have_been_processed(), "{error:?}");
+    assert!(error.intent().is_some(), "{error:?}");
+}
+
+/// The first attempt was sent and lost, the repeat met a closed port: that the last one did nothing proves nothing.
+#[tokio::test]
+async fn a_repeat_that_could_not_be_sent_does_not_undo_an_unknown_outcome() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answers = tokio::spawn(async move {
+        let (socket, _) = listener.accept().await.unwrap();
+        serve(socket, Vec::new(), true).await;
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut seen = Vec::new();
+        while !seen.ends_with(b"\r\n\r\n") && socket.read_buf(&mut seen).await.unwrap() > 0 {}
+        assert!(seen.starts_with(b"DELETE "), "{}", String::from_utf8_lossy(&seen));
+        // Nobody listens any more by the time that the connection ends.
+        drop(listener);
+    });
+    let client = Client::builder().api_key("k").api_url(&url).sandbox_url(&url).connection_retries(0).build().unwrap();
+    let error = Sandbox::create(&client).await.unwrap().kill().await.unwrap_err();
+    answers.await.unwrap();
+    assert_eq!(error.attempts().len(), 2, "{error}");
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert!(error.may_have_been_processed());
+}
+
+#[tokio::test]
+async fn a_start_that_the_server_says_it_could_not_finish_may_have_been_made() {
+    for code in ["internal", "unknown", "deadline_exceeded"] {
+        let mut end = vec![2];
+        let json = format!(r#"{{"error":{{"code":"{code}","message":"sorry"}}}}"#);
+        end.extend((json.len() as u32).to_be_bytes());
+        end.extend(json.as_bytes());
+        let error = sandbox(end, true).await.commands().run("true").await.unwrap_err();
+        assert!(error.may_have_been_processed(), "{code}: {error:?}");
+    }
+}
+
 #[tokio::test]
 async fn an_error_that_the_server_itself_tells_is_not_taken_for_a_cut() {
     let mut end = vec![2];
