@@ -1,9 +1,6 @@
 //! Tasks of this repository: `cargo xtask <task>`.
 
-mod bench_faults;
-mod bench_operations;
-mod bench_policy;
-mod bench_transport;
+mod bench;
 mod codegen;
 mod command;
 mod lint;
@@ -28,16 +25,13 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args.as_slice() {
+        ["bench", name] => bench::run_one(&root(), name),
         ["test"] => test::run_all(&root(), false),
         ["test", "--no-skip"] => test::run_all(&root(), true),
         ["lint"] => lint::run_all(&root()),
         ["setup", "--system"] => setup::system(),
         ["codegen"] => codegen::run(&root(), false),
         ["codegen", "--check"] => codegen::run(&root(), true),
-        ["bench", "faults"] => bench_faults::run(&root()),
-        ["bench", "policy"] => bench_policy::run(&root()),
-        ["bench", "operations"] => bench_operations::run(&root()),
-        ["bench", "transport"] => bench_transport::run(&root()),
         _ => Err(USAGE.to_owned()),
     };
     match done {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::sync::Arc;
+#[cfg(feature = "local")]
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -40,7 +42,7 @@ pub struct Client {
 struct Inner {
     config: Config,
     #[cfg(feature = "local")]
-    local: slot::Slot<oncebox_local::LocalServer>,
+    local: Mutex<Option<oncebox_local::LocalServer>>,
 }
 
 impl Client {
@@ -94,14 +96,18 @@ impl Client {
         };
         // Nothing of the environment: it speaks of another server.
         let config = Config::resolve(given, &|_| None)?;
-        Ok(Self { inner: Arc::new(Inner { config, local: slot::Slot::new(Some(server)) }) })
+        Ok(Self { inner: Arc::new(Inner { config, local: Mutex::new(Some(server)) }) })
     }
 
     /// Ends what the client started: the embedded host, where there is one.
     pub async fn close(&self) {
         #[cfg(feature = "local")]
-        if let Some(server) = self.inner.local.take() {
-            server.stop().await;
+        {
+            // Taken in a statement of its own: the lock is not held while the server stops.
+            let server = self.inner.local.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(server) = server {
+                server.stop().await;
+            }
         }
     }
 
@@ -282,7 +288,7 @@ impl ClientBuilder {
             inner: Arc::new(Inner {
                 config,
                 #[cfg(feature = "local")]
-                local: slot::Slot::new(None),
+                local: Mutex::default(),
             }),
         })
     }
@@ -291,23 +297,5 @@ impl ClientBuilder {
 impl fmt::Debug for ClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientBuilder").finish_non_exhaustive()
-    }
-}
-
-#[cfg(feature = "local")]
-mod slot {
-    use std::sync::{Mutex, PoisonError};
-
-    /// Something that can be taken out once.
-    pub(super) struct Slot<T>(Mutex<Option<T>>);
-
-    impl<T> Slot<T> {
-        pub(super) fn new(value: Option<T>) -> Self {
-            Self(Mutex::new(value))
-        }
-
-        pub(super) fn take(&self) -> Option<T> {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-        }
     }
 }

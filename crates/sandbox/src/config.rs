@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use oncebox_transport::HttpVersion;
-use oncebox_transport::policy::MAX_RETRIES;
+use oncebox_transport::policy::retries_option;
 
 use crate::endpoint::{DEFAULT_DOMAIN, Endpoint};
 use crate::error::{Error, ErrorKind};
@@ -59,15 +59,18 @@ impl Config {
         if let Some(timeout) = given.request_timeout {
             transport = transport.request_timeout(timeout);
         }
-        if let Some(retries) = given.retries {
-            transport = transport.retries(check_retries("retries", retries)?);
+        if let Some(given) = given.retries {
+            transport = transport.retries(retries("retries", &given.to_string())?);
         }
         let connection_retries = match given.connection_retries {
-            Some(retries) => Some(check_retries("connection_retries", retries)?),
-            None => number(&variable, "E2B_CONNECTION_RETRIES")?,
+            Some(given) => Some(retries("connection_retries", &given.to_string())?),
+            None => {
+                let name = "E2B_CONNECTION_RETRIES";
+                variable(name).map(|text| retries(name, &text)).transpose()?
+            }
         };
         if let Some(retries) = connection_retries {
-            transport = transport.connection_retries(check_retries("E2B_CONNECTION_RETRIES", retries)?);
+            transport = transport.connection_retries(retries);
         }
         let version = match given.http_version {
             Some(version) => Some(version),
@@ -110,13 +113,9 @@ fn api_key(key: Option<String>) -> Result<HeaderValue, Error> {
     Ok(value)
 }
 
-fn check_retries(option: &str, retries: u32) -> Result<u32, Error> {
-    if retries > MAX_RETRIES {
-        return Err(Error::invalid(format!(
-            "{option}: {retries} is too many; give a whole number from 0 to {MAX_RETRIES}"
-        )));
-    }
-    Ok(retries)
+/// The policy's own check, which names the option, the value and the rule.
+fn retries(option: &'static str, text: &str) -> Result<u32, Error> {
+    retries_option(option, text).map_err(|error| Error::invalid(error.to_string()))
 }
 
 fn number(variable: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<Option<u32>, Error> {

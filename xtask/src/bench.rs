@@ -1,0 +1,23 @@
+//! `cargo xtask bench NAME`: figures that are claimed somewhere. Each bench fails outside its band.
+
+use std::path::Path;
+
+use crate::command::{cargo, run};
+
+/// A bench's name, and how cargo runs it.
+const BENCHES: [(&str, &[&str]); 4] = [
+    ("faults", &["bench", "--quiet", "-p", "oncebox-faults", "--bench", "peer"]),
+    ("operations", &["bench", "--quiet", "-p", "oncebox-protocol", "--bench", "operations"]),
+    ("policy", &["bench", "--quiet", "-p", "oncebox-policy", "--bench", "decisions"]),
+    ("transport", &["run", "--quiet", "--release", "-p", "oncebox-bench"]),
+];
+
+/// Runs one bench.
+pub(crate) fn run_one(root: &Path, name: &str) -> Result<(), String> {
+    let known = || BENCHES.map(|(name, _)| name).join(", ");
+    let (_, args) = BENCHES
+        .iter()
+        .find(|(bench, _)| *bench == name)
+        .ok_or_else(|| format!("there is no bench {name:?}; there are {}", known()))?;
+    run(&mut cargo(root, args))
+}
