@@ -16,6 +16,7 @@ use hyper_util::server::conn::auto;
 use tokio::net::TcpStream;
 use tower::ServiceExt;
 
+use crate::dispatch::{self, Call};
 use crate::gate::{self, Target};
 use crate::idle::{Held, Requests};
 use crate::proxy;
@@ -100,11 +101,19 @@ impl Front {
     }
 
     async fn route(&self, request: Request<Body>) -> Response {
-        match gate::target(request.uri(), request.headers()) {
-            Err(refusal) => refusal.into_response(),
-            Ok(Target::Sandbox { id, port }) => proxy::answer(&self.registry, &id, port, request).await,
-            Ok(Target::Server) if request.uri().path() == "/files" => self.signed_files(request).await,
-            Ok(Target::Server) => {
+        let target = match gate::target(request.uri(), request.headers()) {
+            Ok(target) => target,
+            Err(refusal) => return refusal.into_response(),
+        };
+        let call = Call::of(&target, request.method(), request.uri().path());
+        dispatch::around(call, request, |request| self.handle(target, request)).await
+    }
+
+    async fn handle(&self, target: Target, request: Request<Body>) -> Response {
+        match target {
+            Target::Sandbox { id, port } => proxy::answer(&self.registry, &id, port, request).await,
+            Target::Server if request.uri().path() == "/files" => self.signed_files(request).await,
+            Target::Server => {
                 let answered: Result<Response, Infallible> = self.control.clone().oneshot(request).await;
                 answered.unwrap_or_else(|never| match never {})
             }

@@ -96,6 +96,7 @@
 
 mod confined;
 mod control;
+mod dispatch;
 mod envd;
 mod error;
 mod front;
