@@ -43,7 +43,7 @@ pub(crate) struct Conn {
     pub(crate) upstream: Option<Arc<Upstream>>,
     pub(crate) out: Out,
     pub(crate) h2: H2,
-    /// The socket itself, to set how it closes. Taken away at the end, so that the connection's halves are the last to
+    /// The socket itself, to set how it closes; `None`: what it serves is none. Taken away at the end, so that the connection's halves are the last to
     /// hold it.
     pub(crate) socket: Mutex<Option<Arc<TcpStream>>>,
     version: Mutex<Option<Version>>,
@@ -70,7 +70,7 @@ struct Busy {
 }
 
 impl Conn {
-    pub(crate) fn new(number: u64, shared: Shared, socket: Arc<TcpStream>) -> Self {
+    pub(crate) fn new(number: u64, shared: Shared, socket: Option<Arc<TcpStream>>) -> Self {
         let Shared { engine, log, gate, upstream, .. } = shared;
         let engine = engine.lock().clone();
         Self {
@@ -81,7 +81,7 @@ impl Conn {
             gate,
             upstream,
             out: Out::default(),
-            socket: Mutex::new(Some(socket)),
+            socket: Mutex::new(socket),
             version: Mutex::new(None),
             line: Mutex::default(),
             withheld: Default::default(),

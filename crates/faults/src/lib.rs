@@ -33,5 +33,5 @@ pub use script::{
     Protocol, ProtocolError, RawFrame, RetryAfter, Rule, Script, ScriptError, Settings, Text, Then, Version, When,
     Withhold,
 };
-pub use server::{Builder, Server, StartError};
+pub use server::{Builder, Peer, Server, StartError};
 pub use upstream::UpstreamError;

@@ -225,6 +225,7 @@ impl Log {
         version: Version,
         connection: u64,
         request: &mut Request,
+        accepted: bool,
         after_goaway: bool,
         seen: bool,
     ) {
@@ -235,10 +236,11 @@ impl Log {
                 record.version = Some(version);
                 record.heads += 1;
                 record.heads_after_goaway += u64::from(after_goaway);
-                if !after_goaway {
-                    record.open += 1;
-                    record.most_open = record.most_open.max(record.open);
+                // One that is refused at once was open until then, as the client sees it.
+                if !after_goaway || accepted {
+                    record.most_open = record.most_open.max(record.open + 1);
                 }
+                record.open += u64::from(accepted);
             }
             let room = state.tries.len() < self.0.limit;
             let index = state.tries.len();
@@ -295,12 +297,14 @@ impl Log {
         });
     }
 
+    /// One of a connection's requests is no longer open.
+    pub(crate) fn closed(&self, connection: u64) {
+        self.connection(connection, |record| record.open = record.open.saturating_sub(1));
+    }
+
     /// A request is over, however.
     pub(crate) fn over(&self, connection: u64, stream: u32, status: Option<u16>) {
         self.change(|state| {
-            if let Some(record) = state.connections.get_mut(connection as usize - 1) {
-                record.open = record.open.saturating_sub(1);
-            }
             if let Some(status) = status {
                 state.totals.answered += 1;
                 if let Some(index) = state.by_stream.get(&(connection, stream)).copied() {

@@ -218,6 +218,58 @@ pub(crate) struct Shared {
     tls: Option<Identity>,
 }
 
+/// A scripted server without a port: it serves byte streams that it is given, such as a simulated network's. Each of
+/// them counts as a connection that was accepted.
+///
+/// Time is tokio's own. What only a port or a socket can do is left out: refusing connects, the quality of
+/// the line; a connection that is to be reset is closed.
+#[derive(Clone)]
+pub struct Peer(Shared);
+
+impl Peer {
+    /// A server that follows this script.
+    ///
+    /// # Errors
+    ///
+    /// When the script is none.
+    pub fn new(script: Script) -> Result<Self, ScriptError> {
+        script.check()?;
+        let engine = Arc::new(Mutex::new(Arc::new(Engine::new(script))));
+        let (log, gate) = (Log::new(LOG_LIMIT), Gate::default());
+        Ok(Self(Shared { engine, log, gate, upstream: None, tls: None }))
+    }
+
+    /// Serves a connection to its end.
+    pub async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
+        let number = self.0.log.accepted();
+        let conn = Arc::new(Conn::new(number, self.0.clone(), None));
+        drop::<Flow>(conn.happen(Moment::Connect, None).await);
+        begin(conn, stream, None, None).await;
+    }
+
+    /// Follows another script on connections that are accepted from now on. The log goes on.
+    ///
+    /// # Errors
+    ///
+    /// When the script is none.
+    pub fn set_script(&self, script: Script) -> Result<(), ScriptError> {
+        script.check()?;
+        *self.0.engine.lock() = Arc::new(Engine::new(script));
+        Ok(())
+    }
+
+    /// What it received and processed so far.
+    pub fn log(&self) -> &Log {
+        &self.0.log
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer").field("log", &self.0.log).finish_non_exhaustive()
+    }
+}
+
 async fn accept(mut port: Port, shared: Shared, max_connections: usize) {
     let mut connections = JoinSet::new();
     loop {
@@ -238,7 +290,7 @@ async fn connection(stream: TcpStream, shared: Shared) {
     let stream = Arc::new(stream);
     let number = shared.log.accepted();
     let tls = shared.tls.clone();
-    let conn = Arc::new(Conn::new(number, shared, stream.clone()));
+    let conn = Arc::new(Conn::new(number, shared, Some(stream.clone())));
     drop::<Flow>(conn.happen(Moment::Connect, None).await);
     let Line { link, cut_tls } = std::mem::take(&mut *conn.line.lock());
     match link {

@@ -275,6 +275,41 @@ async fn the_first_tries_of_some_requests_are_refused() {
 }
 
 #[tokio::test]
+async fn a_stream_that_both_sides_ended_or_either_reset_counts_no_longer_towards_the_cap() {
+    // The server is still busy with each when the next one comes.
+    let busy = Rule::at(Moment::Answered).does(Fault::Wait(LONG.as_millis() as u64));
+    let held = Rule::at(Moment::Cancelled).does(Fault::Wait(LONG.as_millis() as u64));
+    let reset = Rule::at(Moment::Request).request_id("reset").does(Fault::ResetStream(ErrorCode::CANCEL));
+    let holding = Rule::at(Moment::Request).request_id("held").does(Fault::Hold);
+    let reset = reset.does(Fault::Wait(LONG.as_millis() as u64));
+    let script = Script::new().max_concurrent_streams(1).rule(busy).rule(held).rule(reset).rule(holding);
+    let server = serve(script).await;
+    let mut raw = Raw::h2(&server).await;
+    raw.get(1, "ended by both").await;
+    raw.expect_ok(1).await;
+    raw.get(3, "reset").await;
+    raw.expect(frame(RST_STREAM, 0, 3, [0, 0, 0, 8])).await;
+    raw.get(5, "held").await;
+    raw.send(frame(RST_STREAM, 0, 5, [0, 0, 0, 8])).await;
+    // The answer is whole before the request is: open until the server resets it.
+    raw.post(7, "early").await;
+    raw.data(7, "all of it", true).await;
+    raw.expect_ok(7).await;
+    let log = server.log();
+    assert_eq!(log.totals().violations, 0, "{:#?}", log.events());
+    let record = log.connections().remove(0);
+    assert_eq!((record.most_open, record.open), (1, 0));
+
+    // One that is open does count.
+    raw.get(9, "held").await;
+    raw.get(11, "too many").await;
+    raw.expect(frame(RST_STREAM, 0, 11, [0, 0, 0, 7])).await;
+    assert_eq!(log.totals().violations, 1);
+    let record = log.connections().remove(0);
+    assert_eq!((record.most_open, record.open), (2, 1), "one that was refused is not open");
+}
+
+#[tokio::test]
 async fn the_stream_cap_is_lowered_mid_flight_and_minded() {
     let script =
         Script::new().service_time_ms(60_000).rule(Rule::at(Moment::Request).nth(2).does(Settings::streams(1)));

@@ -43,7 +43,7 @@ pub(crate) async fn serve(conn: &Arc<Conn>, inbound: &mut Inbound) -> io::Result
         let id = head.text(&conn.engine.script.request_id_header).map(Into::into);
         let mut request = Request { head, stream: nth, nth: u64::from(nth), id, attempt: 1 };
         let closing = conn.out.is_ending();
-        conn.log.head(Version::Http1, conn.number, &mut request, closing, false);
+        conn.log.head(Version::Http1, conn.number, &mut request, !closing, closing, false);
         if closing {
             return Ok(());
         }
@@ -57,6 +57,7 @@ pub(crate) async fn serve(conn: &Arc<Conn>, inbound: &mut Inbound) -> io::Result
             // The rest of a body that was answered early is not the next request.
             while let Ok(Some(_)) = side.next_chunk().await {}
         }
+        conn.log.closed(conn.number);
         conn.log.over(conn.number, nth, done.ok());
         conn.request_is_over();
         if done.is_err() || !keeps {

@@ -32,7 +32,9 @@ pub(super) async fn exchange(conn: Arc<Conn>, request: Request, stream: Arc<Stre
     };
     let due = {
         let mut state = conn.h2.state.lock();
-        state.streams.remove(&stream.id);
+        if state.remove(&stream) {
+            conn.log.closed(conn.number);
+        }
         state.due()
     };
     let rest: usize = stream.inner.lock().chunks.drain(..).map(|chunk| chunk.len()).sum();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::frame::{self, MAX_31, flag, kind};
+use super::state::Stream;
 use crate::conn::{Conn, Flow};
 use crate::engine::Request;
 use crate::out::Ending;
@@ -39,9 +40,6 @@ impl Conn {
 
     fn reset_here(&self, stream: u32, code: ErrorCode) -> Flow {
         self.reset_stream(stream, code);
-        if let Some(stream) = self.h2.state.lock().streams.get(&stream) {
-            stream.end();
-        }
         Flow::Over
     }
 
@@ -57,7 +55,7 @@ impl Conn {
         };
         self.out.put(|out| out.extend(frame::goaway(last, goaway.code, goaway.debug.as_bytes())));
         state.goaway_sent = true;
-        let mut disowned = Vec::new();
+        let mut disowned: Vec<Arc<Stream>> = Vec::new();
         if !goaway.lie {
             let lowest = state.goaway_last.map_or(last, |before| before.min(last));
             state.goaway_last = Some(lowest);
@@ -65,7 +63,12 @@ impl Conn {
                 // What was processed is answered all the same: it is too late to take it back.
                 if !stream.inner.lock().processed {
                     stream.end();
-                    disowned.push(stream.id);
+                    disowned.push(stream.clone());
+                }
+            }
+            for stream in &disowned {
+                if state.closes(stream) {
+                    self.log.closed(self.number);
                 }
             }
         }
@@ -84,9 +87,9 @@ impl Conn {
         self.log_sent(kind::GOAWAY, 0, last);
         self.log.connection(self.number, |record| record.goaways.push((last, goaway.code)));
         for stream in &disowned {
-            self.log.a_try(self.number, *stream, |a_try| a_try.disowned = true);
+            self.log.a_try(self.number, stream.id, |a_try| a_try.disowned = true);
         }
-        let over = disowned.contains(&stream) || matches!(then, Then::Close | Then::Reset);
+        let over = disowned.iter().any(|one| one.id == stream) || matches!(then, Then::Close | Then::Reset);
         if over { Flow::Over } else { Flow::On }
     }
 

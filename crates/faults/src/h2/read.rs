@@ -160,6 +160,7 @@ async fn on_headers(conn: &Arc<Conn>, head: FrameHead, block: &[u8]) -> Result<(
             return wrong(ErrorCode::PROTOCOL_ERROR, "trailers that do not end their stream");
         }
         stream.inner.lock().complete = true;
+        conn.may_be_closed(&stream);
         stream.changed.notify_waiters();
         return Ok(());
     }
@@ -175,14 +176,13 @@ async fn on_headers(conn: &Arc<Conn>, head: FrameHead, block: &[u8]) -> Result<(
         }
         state.highest_seen = id;
         let ignored = closing || state.is_ignored(id);
-        let open = state.streams.len();
-        let above_cap = state.cap.is_some_and(|cap| open >= cap as usize);
+        let above_cap = state.cap.is_some_and(|cap| state.open() >= cap as usize);
         let mut accepted = None;
-        if !ignored && !above_cap && open < MOST_STREAMS {
+        if !ignored && !above_cap && state.streams.len() < MOST_STREAMS {
             state.requests += 1;
             state.accepted_before = std::mem::replace(&mut state.highest_accepted, id);
             let stream = Arc::new(Stream::new(id, complete, state.client_window, state.receive_window()));
-            state.streams.insert(id, stream.clone());
+            state.add(stream.clone());
             accepted = Some(stream);
         }
         (accepted, ignored, above_cap, closing || state.goaway_sent, state.goaway_seen, state.requests)
@@ -190,7 +190,7 @@ async fn on_headers(conn: &Arc<Conn>, head: FrameHead, block: &[u8]) -> Result<(
     let id_header = &conn.engine.script.request_id_header;
     let request_id = request.text(id_header).map(Into::into);
     let mut request = Request { head: request, stream: id, nth, id: request_id, attempt: 1 };
-    conn.log.head(Version::Http2, conn.number, &mut request, after_goaway, seen);
+    conn.log.head(Version::Http2, conn.number, &mut request, accepted.is_some(), after_goaway, seen);
     if above_cap && !ignored {
         conn.log.violation(conn.number, id, "more streams are open than SETTINGS_MAX_CONCURRENT_STREAMS allows");
     }
@@ -246,6 +246,7 @@ fn on_data(conn: &Arc<Conn>, head: FrameHead, payload: Bytes) -> Result<(), Wron
     }
     inner.complete |= head.has(flag::END_STREAM);
     drop(inner);
+    conn.may_be_closed(&stream);
     // Padding is used at once; data when the exchange takes it.
     conn.give_back(Some(&stream), padding);
     stream.changed.notify_waiters();
@@ -257,6 +258,7 @@ async fn on_reset(conn: &Arc<Conn>, id: u32, code: ErrorCode) {
     let stream = conn.h2.state.lock().streams.get(&id).cloned();
     if let Some(stream) = stream {
         stream.inner.lock().cancelled = true;
+        conn.may_be_closed(&stream);
         stream.changed.notify_waiters();
     }
 }

@@ -32,6 +32,8 @@ struct Tasks {
 
 pub(super) struct State {
     pub(super) streams: HashMap<u32, Arc<Stream>>,
+    /// How many of them are not closed (RFC 9113, section 5.1): a stream that is may still be looked after here.
+    open: usize,
     pub(super) decoder: Decoder,
     /// The highest stream whose HEADERS came.
     pub(super) highest_seen: u32,
@@ -79,6 +81,10 @@ pub(super) struct Inner {
     pub(super) complete: bool,
     /// RST_STREAM came.
     pub(super) cancelled: bool,
+    /// END_STREAM was sent.
+    pub(super) answered: bool,
+    /// It is no longer counted among the open ones.
+    closed: bool,
     pub(super) processed: bool,
     pub(super) send_window: i64,
     /// What the client may still send.
@@ -92,6 +98,8 @@ impl Stream {
             chunks: VecDeque::new(),
             complete,
             cancelled: false,
+            answered: false,
+            closed: false,
             processed: false,
             send_window,
             receive_window,
@@ -117,6 +125,7 @@ impl H2 {
         let table = settings.header_table_size.unwrap_or(4096) as usize;
         let state = State {
             streams: HashMap::new(),
+            open: 0,
             // The client may use the default table until it has read our SETTINGS.
             decoder: Decoder::new(table.max(4096)),
             highest_seen: 0,
@@ -168,6 +177,35 @@ impl H2 {
 }
 
 impl State {
+    /// How many streams are open.
+    pub(super) fn open(&self) -> usize {
+        self.open
+    }
+
+    pub(super) fn add(&mut self, stream: Arc<Stream>) {
+        self.open += 1;
+        self.streams.insert(stream.id, stream);
+    }
+
+    /// Counts a stream no longer when both sides have ended it, or either has reset it or has disowned it by GOAWAY.
+    /// Whether it was open until now.
+    pub(super) fn closes(&mut self, stream: &Stream) -> bool {
+        let mut inner = stream.inner.lock();
+        let is_closed = inner.cancelled || stream.is_over() || (inner.complete && inner.answered);
+        let now = is_closed && !inner.closed;
+        inner.closed |= is_closed;
+        self.open -= usize::from(now);
+        now
+    }
+
+    /// Nothing more happens to a stream.
+    pub(super) fn remove(&mut self, stream: &Stream) -> bool {
+        self.streams.remove(&stream.id);
+        let was_open = !std::mem::replace(&mut stream.inner.lock().closed, true);
+        self.open -= usize::from(was_open);
+        was_open
+    }
+
     /// The window that the client may believe a new stream to have.
     pub(super) fn receive_window(&self) -> i64 {
         // Until it has acknowledged our SETTINGS, it may not have read them.

@@ -49,11 +49,29 @@ impl Conn {
         self.log.happened(self.number, stream, what);
     }
 
+    /// A stream that is closed now counts no longer.
+    pub(super) fn may_be_closed(&self, stream: &Stream) {
+        if self.h2.state.lock().closes(stream) {
+            self.log.closed(self.number);
+        }
+    }
+
+    /// END_STREAM was sent.
+    fn answered(&self, stream: &Stream) {
+        stream.inner.lock().answered = true;
+        self.may_be_closed(stream);
+    }
+
     /// RST_STREAM, whatever the stream's state.
     pub(super) fn reset_stream(&self, stream: u32, code: ErrorCode) {
         self.out.put(|out| out.extend(frame::rst_stream(stream, code)));
         self.log.reset_sent(self.number, stream, code);
         self.log_sent(kind::RST_STREAM, stream, code.0);
+        let stream = self.h2.state.lock().streams.get(&stream).cloned();
+        if let Some(stream) = stream {
+            stream.end();
+            self.may_be_closed(&stream);
+        }
     }
 
     /// Gives the client back what it used of our windows.
@@ -102,6 +120,7 @@ impl Conn {
         self.log.a_try(self.number, stream.id, |a_try| a_try.status = Some(status));
         self.body_moment(Moment::AnswerBody(0), request, stream).await?;
         if bodiless {
+            self.answered(stream);
             return Ok(());
         }
         let engine = self.engine.clone();
@@ -145,6 +164,7 @@ impl Conn {
         } else if !ended {
             self.out.put(|out| frame::put(out, kind::DATA, flag::END_STREAM, stream.id, &[]));
         }
+        self.answered(stream);
         Ok(())
     }
 
