@@ -27,6 +27,14 @@ pub(crate) struct Dialled {
 
 /// Connects to the server, inside TLS where its scheme asks for that.
 pub(crate) async fn dial(authority: &Authority, tls: &Tls, offer: Offer) -> Result<Dialled, Failure> {
+    #[cfg(feature = "simulation")]
+    if let Some(connecting) = crate::simulation::connect(authority.host(), authority.port()) {
+        let connected = timeout(CONNECT_TIMEOUT, connecting).await;
+        let connected =
+            connected.map_err(|_| Failure::dial(Phase::Connect, format!("no answer in {CONNECT_TIMEOUT:?}")))?;
+        let stream = connected.map_err(|error| Failure::dial(Phase::Connect, error))?;
+        return Ok(Dialled { stream: Stream::Simulated(stream), chose_http2: false });
+    }
     let socket = connect(authority).await?;
     if !authority.is_https() {
         return Ok(Dialled { stream: Stream::Plain(socket), chose_http2: false });

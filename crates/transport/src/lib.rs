@@ -33,6 +33,9 @@ mod error;
 mod io;
 mod options;
 mod pool;
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub mod simulation;
 mod tls;
 
 pub use body::{Body, BoxError, ResponseBody};

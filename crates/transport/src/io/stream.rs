@@ -14,6 +14,8 @@ use super::CheckStale;
 pub(crate) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
+    #[cfg(feature = "simulation")]
+    Simulated(Box<dyn crate::simulation::Io>),
 }
 
 impl AsyncRead for Stream {
@@ -21,6 +23,8 @@ impl AsyncRead for Stream {
         match &mut *self {
             Self::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
             Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(stream) => Pin::new(stream).poll_read(cx, buf),
         }
     }
 }
@@ -30,6 +34,8 @@ impl AsyncWrite for Stream {
         match &mut *self {
             Self::Plain(socket) => Pin::new(socket).poll_write(cx, buf),
             Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(stream) => Pin::new(stream).poll_write(cx, buf),
         }
     }
 
@@ -41,6 +47,8 @@ impl AsyncWrite for Stream {
         match &mut *self {
             Self::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
             Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
         }
     }
 
@@ -48,6 +56,8 @@ impl AsyncWrite for Stream {
         match self {
             Self::Plain(socket) => socket.is_write_vectored(),
             Self::Tls(stream) => stream.is_write_vectored(),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(stream) => stream.is_write_vectored(),
         }
     }
 
@@ -55,6 +65,8 @@ impl AsyncWrite for Stream {
         match &mut *self {
             Self::Plain(socket) => Pin::new(socket).poll_flush(cx),
             Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -62,6 +74,8 @@ impl AsyncWrite for Stream {
         match &mut *self {
             Self::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }
@@ -72,6 +86,8 @@ impl CheckStale for Stream {
             Self::Plain(socket) => socket.check_stale(),
             // Session tickets that nobody has read yet look like an end, too; that costs a new connection and no more.
             Self::Tls(stream) => stream.get_ref().0.check_stale(),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => Ok(()),
         }
     }
 }
