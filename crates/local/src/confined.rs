@@ -4,16 +4,18 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustix::net::{RecvFlags, Shutdown};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::envd;
 use crate::helper::Helper;
-use crate::lifeline::{self, MAX_REPORT, Report, Setup};
+use crate::lifeline::{self, MAX_REPORT, PORT_IS_OPEN, Report, Setup};
 use crate::removal::remove_tree;
 
 /// How sandboxes are kept apart from the machine and from each other.
@@ -34,6 +36,12 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 const END_LIMIT: Duration = Duration::from_secs(5);
 /// How long a sandbox may take to accept a connection.
 const OPEN_LIMIT: Duration = Duration::from_secs(5);
+
+/// Connections to programs of one sandbox at a time.
+const MAX_PROGRAM_CONNECTIONS: usize = 256;
+
+/// A connection to a program in a sandbox, which counts until both are dropped.
+pub(crate) type ProgramConnection = (UnixStream, OwnedSemaphorePermit);
 
 /// Why a sandbox did not start.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +64,7 @@ pub(crate) struct Confined {
     lifeline: UnixStream,
     child: Mutex<Option<Child>>,
     folder: PathBuf,
+    programs: Arc<Semaphore>,
 }
 
 impl Confined {
@@ -78,7 +87,12 @@ impl Confined {
             }
         };
         ours.set_nonblocking(true)?;
-        let mut confined = Self { lifeline: UnixStream::from_std(ours)?, child: Mutex::new(Some(child)), folder };
+        let mut confined = Self {
+            lifeline: UnixStream::from_std(ours)?,
+            child: Mutex::new(Some(child)),
+            folder,
+            programs: Arc::new(Semaphore::new(MAX_PROGRAM_CONNECTIONS)),
+        };
         let report = tokio::time::timeout(START_LIMIT, confined.set_up(setup)).await;
         let problem = match report {
             Ok(Ok(Report::Ready)) => return Ok(confined),
@@ -111,6 +125,19 @@ impl Confined {
         tokio::time::timeout(OPEN_LIMIT, lifeline::open(&self.lifeline, port))
             .await
             .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "the sandbox accepts no connections")))
+    }
+
+    /// Opens a connection to the program that listens on a port; `None` if there is none. [`io::ErrorKind::QuotaExceeded`]
+    /// is the error of too many connections.
+    pub(crate) async fn open_program(&self, port: u16) -> io::Result<Option<ProgramConnection>> {
+        let permit = Arc::clone(&self.programs).try_acquire_owned().map_err(|_| {
+            let message =
+                format!("{MAX_PROGRAM_CONNECTIONS} connections to programs of the sandbox are open, the limit");
+            io::Error::new(io::ErrorKind::QuotaExceeded, message)
+        })?;
+        let mut connection = self.open(port).await?;
+        let listens = tokio::time::timeout(OPEN_LIMIT, connection.read_u8()).await??;
+        Ok((listens == PORT_IS_OPEN).then_some((connection, permit)))
     }
 
     /// Returns when no process of the sandbox is left.

@@ -61,7 +61,7 @@ impl Front {
                 Ok::<_, Infallible>(response.map(|body| Body::new(Held::new(body, held))))
             }
         });
-        let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(connection), service));
+        let mut connection = std::pin::pin!(http.serve_connection_with_upgrades(TokioIo::new(connection), service));
         let too_long = || requests.idle_for().is_some_and(|idle| idle >= CROWDED_LIMIT) && crowded();
         let mut told = false;
         loop {

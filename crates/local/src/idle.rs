@@ -93,21 +93,21 @@ impl Drop for Hold {
 }
 
 pin_project_lite::pin_project! {
-    /// The body of a request's answer: with it the request ends.
-    pub(crate) struct Held<B> {
+    /// A body with something that is dropped with it: what lasts as long as the request does.
+    pub(crate) struct Held<B, H> {
         #[pin]
         body: B,
-        _hold: Hold,
+        _hold: H,
     }
 }
 
-impl<B> Held<B> {
-    pub(crate) fn new(body: B, hold: Hold) -> Self {
+impl<B, H> Held<B, H> {
+    pub(crate) fn new(body: B, hold: H) -> Self {
         Self { body, _hold: hold }
     }
 }
 
-impl<B: Body> Body for Held<B> {
+impl<B: Body, H> Body for Held<B, H> {
     type Data = B::Data;
     type Error = B::Error;
 

@@ -83,8 +83,10 @@
 //! - The end of a process can be asked for during 30 seconds.
 //! - A file that is written appears when all of it has arrived, or not at all.
 //! - `DELETE` answers when no process and no file of the sandbox is left.
-//! - Not there yet: ptys, watchers, compressed uploads, ranges, pause, templates of one's own, volumes, ports of programs in
-//!   the sandbox, and limits on processors, memory and disk. What is asked for and cannot be done is refused in words.
+//! - A program that listens on a port of the sandbox's loopback is reached through the server: by the host
+//!   `<port>-<sandbox>.localhost`, or by the routing headers. HTTP/1.1 and HTTP/2 come in, HTTP/1.1 goes on; connections that
+//!   change their protocol, such as WebSockets, are relayed.
+//! - Not there yet: watchers, compressed uploads, ranges, pause, templates of one's own, volumes, and limits on processors, memory and disk. What is asked for and cannot be done is refused in words.
 //!
 //! # Who may speak to it
 //!

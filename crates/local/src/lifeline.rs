@@ -25,6 +25,11 @@ use tokio::net::UnixStream;
 /// The port of envd itself; connections for other ports are for programs in the sandbox.
 pub(crate) const ENVD_PORT: u16 = 49983;
 
+/// The first byte on a connection to a port of the sandbox's programs: whether one listens there. Connections to envd have
+/// none.
+pub(crate) const PORT_IS_OPEN: u8 = 1;
+pub(crate) const PORT_IS_CLOSED: u8 = 0;
+
 /// What a helper is told before it becomes a sandbox.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Setup {

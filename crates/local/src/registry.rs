@@ -11,7 +11,7 @@ use oncebox_protocol::api::{EnvVars, Metadata};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, RwLock, watch};
 
-use crate::confined::{Confined, Isolation, LaunchError};
+use crate::confined::{Confined, Isolation, LaunchError, ProgramConnection};
 use crate::helper::Helper;
 use crate::ids::{self, Seed};
 use crate::lifeline::Setup;
@@ -69,6 +69,11 @@ impl Sandbox {
     /// Opens a connection to one of its ports.
     pub(crate) async fn open(&self, port: u16) -> io::Result<tokio::net::UnixStream> {
         self.confined.open(port).await
+    }
+
+    /// Opens a connection to a program that listens on one of its ports; `None` if none does.
+    pub(crate) async fn open_program(&self, port: u16) -> io::Result<Option<ProgramConnection>> {
+        self.confined.open_program(port).await
     }
 
     async fn ended(&self) {

@@ -11,6 +11,7 @@ mod files;
 mod filesystem;
 mod isolation;
 mod paths;
+mod ports;
 mod process;
 mod users;
 
@@ -39,6 +40,8 @@ use process::ProcessService;
 pub(crate) const LAUNCH: &str = "launch";
 pub(crate) const PLAIN: &str = "plain";
 const INIT: &str = "init";
+/// Before the program of a process that gets a terminal.
+const ON_TERMINAL: &str = "on-terminal";
 
 /// The name sandboxes have in process lists.
 const NAME: &str = "oncebox-envd";
@@ -52,6 +55,7 @@ const SHORT_NAME: &CStr = c"oncebox-envd";
 pub fn helper_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mode: Vec<OsString> = args.into_iter().collect();
     let run = match mode.as_slice() {
+        [mode, program @ ..] if mode == ON_TERMINAL => return process::become_program(program),
         [mode] if mode == LAUNCH => launch,
         [mode] if mode == INIT => init,
         [mode] if mode == PLAIN => plain,
@@ -178,9 +182,10 @@ fn serve(lifeline: BlockingStream, setup: Setup, paths: Paths) -> ExitCode {
         lifeline.set_nonblocking(true)?;
         let socket = UnixStream::from_std(lifeline.try_clone()?)?;
         while let Some((port, connection)) = lifeline::accept(&socket).await? {
-            // Ports of the sandbox's own programs are not relayed yet: the connection ends.
             if port == ENVD_PORT {
                 tokio::spawn(serve_connection(connection, app.clone()));
+            } else {
+                tokio::spawn(ports::relay(connection, port));
             }
         }
         Ok::<_, io::Error>(())

@@ -11,4 +11,6 @@ mod filesystem;
 mod gate;
 mod lifetime;
 mod plain;
+mod ports;
 mod support;
+mod terminals;

@@ -57,6 +57,7 @@ fn data(chunk: Chunk) -> DataEvent {
     let output = match chunk.source {
         Source::Stdout => Output::Stdout(bytes),
         Source::Stderr => Output::Stderr(bytes),
+        Source::Terminal => Output::Pty(bytes),
     };
     DataEvent { output: Some(output), ..DataEvent::default() }
 }

@@ -6,6 +6,7 @@ mod output;
 mod reaper;
 mod running;
 mod table;
+mod terminal;
 
 use std::io;
 use std::process::Command;
@@ -30,6 +31,7 @@ use self::events::{events, keepalive_of};
 use self::reaper::Reaper;
 use self::running::{Launch, Running};
 use self::table::Table;
+pub(super) use self::terminal::become_program;
 use super::paths::Paths;
 use super::users::User;
 use crate::lifeline::Setup;
@@ -133,9 +135,7 @@ impl Process for ProcessService {
         let deadline = ctx.extensions().get::<KillDeadline>().map_or(Ok(None), |deadline| deadline.0.clone());
         let deadline = deadline.map_err(ConnectError::invalid_argument)?;
         let StartRequest { process, pty, tag, stdin, .. } = request.to_owned_message();
-        if pty.is_set() {
-            return Err(ConnectError::unimplemented("the local server has no ptys yet: start the process without pty"));
-        }
+        let terminal = pty.as_option().map(terminal::size_of).transpose().map_err(ConnectError::invalid_argument)?;
         let config = process.into_option().unwrap_or_default();
         if config.cmd.is_empty() {
             return Err(ConnectError::invalid_argument("process.cmd is empty"));
@@ -145,11 +145,21 @@ impl Process for ProcessService {
             let message = format!("{running} processes of this sandbox are running; the limit is {MAX_PROCESSES}");
             return Err(ConnectError::resource_exhausted(message));
         }
-        let command = self.command(&config, user)?;
+        let mut command = self.command(&config, user)?;
+        if terminal.is_some() && !config.envs.contains_key("TERM") {
+            command.env("TERM", "xterm-256color");
+        }
         let cmd = config.cmd.clone();
-        let launch = Launch { config, tag, command, stdin: stdin.unwrap_or(true), deadline };
-        let (process, output) = Running::start(launch, &self.reaper).map_err(|error| not_started(&cmd, &error))?;
-        self.table.add(&process);
+        let launch = Launch { config, tag, command, stdin: stdin.unwrap_or(true), terminal, deadline };
+        let (reaper, table) = (Arc::clone(&self.reaper), Arc::clone(&self.table));
+        // In a task of its own: a process whose client left meanwhile is known all the same.
+        let started = tokio::spawn(async move {
+            let started = Running::start(launch, &reaper).await?;
+            table.add(&started.0);
+            Ok(started)
+        });
+        let started = started.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+        let (process, output) = started.map_err(|error| not_started(&cmd, &error))?;
         let events = events(process, output, keepalive_of(ctx.headers()));
         Ok(Response::stream(
             events.map(|event| {
@@ -171,8 +181,20 @@ impl Process for ProcessService {
         })))
     }
 
-    async fn update(&self, _: RequestContext, _: ServiceRequest<'_, UpdateRequest>) -> ServiceResult<UpdateResponse> {
-        Err(ConnectError::unimplemented("the local server has no ptys yet, so there is no size to update"))
+    async fn update(
+        &self,
+        _: RequestContext,
+        request: ServiceRequest<'_, UpdateRequest>,
+    ) -> ServiceResult<UpdateResponse> {
+        let request = request.to_owned_message();
+        let process = self.table.find_alive(request.process.as_option())?;
+        if let Some(pty) = request.pty.as_option() {
+            let size = terminal::size_of(pty).map_err(ConnectError::invalid_argument)?;
+            process.resize(size).map_err(|error| {
+                ConnectError::internal(format!("error resizing the terminal of process {}: {error}", process.pid()))
+            })?;
+        }
+        Response::ok(UpdateResponse::default())
     }
 
     async fn stream_input(
@@ -241,7 +263,9 @@ impl Process for ProcessService {
         request: ServiceRequest<'_, CloseStdinRequest>,
     ) -> ServiceResult<CloseStdinResponse> {
         let process = self.table.find_alive(request.to_owned_message().process.as_option())?;
-        process.close_stdin().await;
+        process.close_stdin().await.map_err(|error| {
+            ConnectError::failed_precondition(format!("error closing stdin of process {}: {error}", process.pid()))
+        })?;
         Response::ok(CloseStdinResponse::default())
     }
 }
@@ -265,9 +289,9 @@ async fn write(process: &Running, input: Option<&ProcessInput>) -> Result<(), Co
         Some(Input::Stdin(data)) => process.write_stdin(data).await.map_err(|error| {
             ConnectError::internal(format!("error writing to stdin of process {}: {error}", process.pid()))
         }),
-        Some(Input::Pty(_)) => {
-            Err(ConnectError::internal(format!("process {} has no tty: input belongs in stdin", process.pid())))
-        }
+        Some(Input::Pty(data)) => process.write_terminal(data).await.map_err(|error| {
+            ConnectError::internal(format!("error writing to the tty of process {}: {error}", process.pid()))
+        }),
         None => Err(ConnectError::unimplemented("the request carries no input: give stdin or pty")),
     }
 }

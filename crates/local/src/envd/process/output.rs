@@ -1,20 +1,28 @@
-//! From a process's pipes to whoever listens.
+//! From a process's pipes, or its terminal, to whoever listens.
 //!
 //! What nobody listens to is read and dropped, so a process never stops for want of a listener. A listener that is too
 //! slow stops it: each has [`QUEUE`] chunks of room, then the pipe is not read until it catches up, and the process's next
 //! write waits, as with a slow reader of any pipe. All listeners of a process get all of its output, so the slowest sets
 //! the pace. Nothing is ever dropped between a process and a listener that is still there.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::net::unix::pipe;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::{mpsc, watch};
 
 /// The largest chunk; what envd uses for pipes.
-pub(super) const CHUNK: usize = 32 << 10;
+const CHUNK: usize = 32 << 10;
+/// And for terminals.
+const TERMINAL_CHUNK: usize = 16 << 10;
+/// How long a terminal that somebody still holds may be silent after its process ended, to count as read to the end. What
+/// was written may be on its way inside the kernel, which does not tell how much that is.
+const TERMINAL_SETTLES: Duration = Duration::from_millis(50);
 /// Chunks a listener may be behind.
 const QUEUE: usize = 8;
 
@@ -23,6 +31,7 @@ const QUEUE: usize = 8;
 pub(super) enum Source {
     Stdout,
     Stderr,
+    Terminal,
 }
 
 /// A piece of output.
@@ -70,61 +79,88 @@ impl Listeners {
     }
 }
 
+/// A descriptor that is read and written without blocking.
+#[derive(Debug)]
+pub(super) struct Channel(AsyncFd<OwnedFd>);
+
+impl Channel {
+    #[allow(deprecated, reason = "its fault needs a type whose descriptor can change; an owned descriptor's cannot")]
+    pub(super) fn new(descriptor: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&descriptor, true)?;
+        Ok(Self(AsyncFd::new(descriptor)?))
+    }
+
+    pub(super) fn descriptor(&self) -> &OwnedFd {
+        self.0.get_ref()
+    }
+
+    /// Reads something; 0 at the end, which a terminal that nobody holds any more tells by an error.
+    async fn read(&self, buffer: &mut [u8]) -> usize {
+        let read = self.0.async_io(Interest::READABLE, |descriptor| Ok(rustix::io::read(descriptor, &mut *buffer)?));
+        read.await.unwrap_or(0)
+    }
+
+    /// Writes all of it, as fast as the other end reads.
+    pub(super) async fn write_all(&self, mut data: &[u8]) -> io::Result<()> {
+        while !data.is_empty() {
+            let written =
+                self.0.async_io(Interest::WRITABLE, |descriptor| Ok(rustix::io::write(descriptor, data)?)).await?;
+            data = data.get(written..).unwrap_or_default();
+        }
+        Ok(())
+    }
+}
+
 /// Reads one pipe to its end. `ended` turns true when the process is gone; `complete` is dropped when all it wrote has
 /// been handed on. The pipe is read beyond that, to nobody, because background children may hold it and would be killed
 /// by a closed one.
 pub(super) async fn pump(
-    pipe: OwnedFd,
+    pipe: Arc<Channel>,
     source: Source,
     listeners: Arc<Listeners>,
     mut ended: watch::Receiver<bool>,
     complete: mpsc::Sender<()>,
 ) {
-    let Ok(pipe) = pipe::Receiver::from_owned_fd(pipe) else { return };
-    let mut buffer = vec![0; CHUNK];
+    let mut buffer = vec![0; if source == Source::Terminal { TERMINAL_CHUNK } else { CHUNK }];
     loop {
         tokio::select! {
-            read = read(&pipe, &mut buffer) => match read {
+            read = pipe.read(&mut buffer) => match read {
                 0 => return,
                 length => listeners.send(chunk(source, &buffer, length)).await,
             },
             () = has_ended(&mut ended) => break,
         }
     }
-    // Exactly what is in the pipe now was written before the end; a child that writes on and on does not delay it.
-    let mut left = usize::try_from(rustix::io::ioctl_fionread(&pipe).unwrap_or(0)).unwrap_or(0);
+    if source == Source::Terminal {
+        while let Ok(length @ 1..) = tokio::time::timeout(TERMINAL_SETTLES, pipe.read(&mut buffer)).await {
+            listeners.send(chunk(source, &buffer, length)).await;
+        }
+    } else {
+        read_what_is_left(&pipe, source, &listeners, &mut buffer).await;
+    }
+    drop(complete);
+    drop(listeners);
+    while pipe.read(&mut buffer).await > 0 {}
+}
+
+/// Exactly what is in the pipe now was written before the end; a child that writes on and on does not delay it.
+async fn read_what_is_left(pipe: &Channel, source: Source, listeners: &Listeners, buffer: &mut [u8]) {
+    let mut left = usize::try_from(rustix::io::ioctl_fionread(pipe.descriptor()).unwrap_or(0)).unwrap_or(0);
     while left > 0 {
-        let most = left.min(CHUNK);
-        match rustix::io::read(&pipe, buffer.get_mut(..most).unwrap_or_default()) {
+        let most = left.min(buffer.len());
+        match rustix::io::read(pipe.descriptor(), buffer.get_mut(..most).unwrap_or_default()) {
             Ok(length) if length > 0 => {
-                listeners.send(chunk(source, &buffer, length)).await;
+                listeners.send(chunk(source, buffer, length)).await;
                 left = left.saturating_sub(length);
             }
             _ => break,
         }
     }
-    drop(complete);
-    drop(listeners);
-    while read(&pipe, &mut buffer).await > 0 {}
 }
 
 async fn has_ended(ended: &mut watch::Receiver<bool>) {
     // An error means that the sender is gone, which comes to the same.
     let _ = ended.wait_for(|ended| *ended).await;
-}
-
-/// Reads something; 0 at the end of the pipe.
-async fn read(pipe: &pipe::Receiver, buffer: &mut [u8]) -> usize {
-    loop {
-        if pipe.readable().await.is_err() {
-            return 0;
-        }
-        match pipe.try_read(buffer) {
-            Ok(length) => return length,
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            Err(_) => return 0,
-        }
-    }
 }
 
 fn chunk(source: Source, buffer: &[u8], length: usize) -> Chunk {

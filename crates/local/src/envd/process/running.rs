@@ -10,14 +10,13 @@ use std::time::Duration;
 
 use oncebox_protocol::envd::process::process_event::EndEvent;
 use oncebox_protocol::envd::process::{ProcessConfig, ProcessInfo};
-use rustix::process::Signal;
-use tokio::io::AsyncWriteExt;
-use tokio::net::unix::pipe;
-use tokio::sync::{Mutex, mpsc, watch};
+use rustix::process::{Signal, WaitStatus};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
 use super::ending::end_event;
-use super::output::{Chunk, Listeners, Source, pump};
+use super::output::{Channel, Chunk, Listeners, Source, pump};
 use super::reaper::Reaper;
+use super::terminal;
 
 /// What to start.
 pub(super) struct Launch {
@@ -26,6 +25,8 @@ pub(super) struct Launch {
     pub(super) command: Command,
     /// Whether it gets a standard input to write to; otherwise it reads the end of file.
     pub(super) stdin: bool,
+    /// The size of its terminal in columns and rows, if it is to have one, which then is its input and its outputs.
+    pub(super) terminal: Option<(u16, u16)>,
     /// When it is killed.
     pub(super) deadline: Option<Duration>,
 }
@@ -37,7 +38,8 @@ pub(super) struct Running {
     tag: Option<String>,
     pid: u32,
     alive: AtomicBool,
-    stdin: Mutex<Option<pipe::Sender>>,
+    stdin: Mutex<Option<Channel>>,
+    terminal: Option<Arc<Channel>>,
     listeners: Arc<Listeners>,
     end: watch::Receiver<Option<EndEvent>>,
     reaper: Arc<Reaper>,
@@ -45,35 +47,28 @@ pub(super) struct Running {
 
 impl Running {
     /// Starts a process whose whole output goes to the returned channel, unless that is dropped.
-    pub(super) fn start(launch: Launch, reaper: &Arc<Reaper>) -> io::Result<(Arc<Self>, mpsc::Receiver<Chunk>)> {
-        let Launch { config, tag, mut command, stdin, deadline } = launch;
-        command.stdin(if stdin { Stdio::piped() } else { Stdio::null() });
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A group of its own, so that a shell's `kill 0` ends what it started and not envd.
-        command.process_group(0);
-        let (mut child, status) = reaper.spawn(&mut command)?;
-        let stdin = child.stdin.take().map(|pipe| pipe::Sender::from_owned_fd(pipe.into())).transpose()?;
-        let pipes: [(Source, Option<OwnedFd>); 2] = [
-            (Source::Stdout, child.stdout.take().map(Into::into)),
-            (Source::Stderr, child.stderr.take().map(Into::into)),
-        ];
+    pub(super) async fn start(launch: Launch, reaper: &Arc<Reaper>) -> io::Result<(Arc<Self>, mpsc::Receiver<Chunk>)> {
+        let Launch { config, tag, command, stdin, terminal, deadline } = launch;
+        let Spawned { pid, status, stdin, terminal, outputs } = match terminal {
+            Some(size) => on_terminal(&command, size, reaper).await?,
+            None => on_pipes(command, stdin, reaper)?,
+        };
         let listeners = Arc::new(Listeners::new());
         let first = listeners.join();
         let (ended, is_ended) = watch::channel(false);
         let (complete, mut all_complete) = mpsc::channel::<()>(1);
-        for (source, pipe) in pipes {
-            if let Some(pipe) = pipe {
-                tokio::spawn(pump(pipe, source, Arc::clone(&listeners), is_ended.clone(), complete.clone()));
-            }
+        for (source, output) in outputs {
+            tokio::spawn(pump(output, source, Arc::clone(&listeners), is_ended.clone(), complete.clone()));
         }
         drop(complete);
         let (tell_end, end) = watch::channel(None);
         let running = Arc::new(Self {
             config,
             tag,
-            pid: child.id(),
+            pid,
             alive: AtomicBool::new(true),
             stdin: Mutex::new(stdin),
+            terminal,
             listeners,
             end,
             reaper: Arc::clone(reaper),
@@ -147,14 +142,77 @@ impl Running {
 
     /// Writes all of `data` to its standard input, as fast as it reads.
     pub(super) async fn write_stdin(&self, data: &[u8]) -> io::Result<()> {
-        match self.stdin.lock().await.as_mut() {
+        if self.terminal.is_some() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "its input is a terminal's: send it as pty"));
+        }
+        match self.stdin.lock().await.as_ref() {
             Some(stdin) => stdin.write_all(data).await,
             None => Err(io::Error::new(io::ErrorKind::BrokenPipe, "stdin not enabled or closed")),
         }
     }
 
-    /// Gives it the end of file. Again is as good.
-    pub(super) async fn close_stdin(&self) {
-        self.stdin.lock().await.take();
+    /// Types `data` on its terminal.
+    pub(super) async fn write_terminal(&self, data: &[u8]) -> io::Result<()> {
+        let terminal = self.terminal()?;
+        // One writer at a time, so that what two requests type does not mix.
+        let _typing = self.stdin.lock().await;
+        terminal.write_all(data).await
     }
+
+    /// Changes its terminal's size.
+    pub(super) fn resize(&self, size: (u16, u16)) -> io::Result<()> {
+        terminal::resize(self.terminal()?.descriptor(), size)
+    }
+
+    fn terminal(&self) -> io::Result<&Channel> {
+        self.terminal.as_deref().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it has no tty"))
+    }
+
+    /// Gives it the end of file. Again is as good. A terminal has none that could be given so.
+    pub(super) async fn close_stdin(&self) -> io::Result<()> {
+        if self.terminal.is_some() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a terminal is not closed: send it 0x04"));
+        }
+        self.stdin.lock().await.take();
+        Ok(())
+    }
+}
+
+/// A process just started, and our ends of what it reads and writes.
+struct Spawned {
+    pid: u32,
+    status: oneshot::Receiver<WaitStatus>,
+    stdin: Option<Channel>,
+    terminal: Option<Arc<Channel>>,
+    outputs: Vec<(Source, Arc<Channel>)>,
+}
+
+fn on_pipes(mut command: Command, stdin: bool, reaper: &Reaper) -> io::Result<Spawned> {
+    command.stdin(if stdin { Stdio::piped() } else { Stdio::null() });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A group of its own, so that a shell's `kill 0` ends what it started and not envd.
+    command.process_group(0);
+    let (mut child, status) = reaper.spawn(&mut command)?;
+    let stdin = child.stdin.take().map(|pipe| Channel::new(pipe.into())).transpose()?;
+    let pipes: [(Source, Option<OwnedFd>); 2] =
+        [(Source::Stdout, child.stdout.take().map(Into::into)), (Source::Stderr, child.stderr.take().map(Into::into))];
+    let mut outputs = Vec::new();
+    for (source, pipe) in pipes {
+        if let Some(pipe) = pipe {
+            outputs.push((source, Arc::new(Channel::new(pipe)?)));
+        }
+    }
+    Ok(Spawned { pid: child.id(), status, stdin, terminal: None, outputs })
+}
+
+async fn on_terminal(command: &Command, size: (u16, u16), reaper: &Reaper) -> io::Result<Spawned> {
+    let (ours, theirs) = terminal::open(size)?;
+    let (mut command, problem) = terminal::on_terminal(command, theirs)?;
+    let (child, status) = reaper.spawn(&mut command)?;
+    // It holds the process's ends: while they are open, the terminal does not end, nor does the pipe.
+    drop(command);
+    tokio::task::spawn_blocking(|| terminal::started(problem)).await.map_err(io::Error::other)??;
+    let terminal = Arc::new(Channel::new(ours)?);
+    let outputs = vec![(Source::Terminal, Arc::clone(&terminal))];
+    Ok(Spawned { pid: child.id(), status, stdin: None, terminal: Some(terminal), outputs })
 }

@@ -1,0 +1,164 @@
+//! Programs that listen inside a sandbox, reached through the server.
+
+use http::Method;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::support::{Events, Fixture, Sandbox, isolated, plain};
+
+/// Answers every request with its name and what it got; changes to an echo of bytes when asked to.
+const SERVER: &str = r#"
+import http.server, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        if self.headers.get("Upgrade") == "echo":
+            self.send_response(101); self.send_header("Connection", "Upgrade"); self.send_header("Upgrade", "echo")
+            self.end_headers(); self.wfile.flush()
+            while True:
+                data = self.rfile.read1(1000)
+                if not data: break
+                self.wfile.write(data.upper()); self.wfile.flush()
+            self.close_connection = True
+            return
+        if self.path == "/stream":
+            self.send_response(200); self.send_header("Transfer-Encoding", "chunked"); self.end_headers()
+            for part in (b"first", b"second"):
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part)); self.wfile.flush()
+            self.wfile.write(b"0\r\n\r\n")
+            return
+        names = sorted(name.lower() for name in self.headers if name.lower().startswith(("e2b", "x-")))
+        self.answer("%s %s %s %s" % (sys.argv[2], self.path, self.headers["Host"], ",".join(names)))
+    def do_POST(self):
+        size = 0
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            while (length := int(self.rfile.readline(), 16)) > 0:
+                size += len(self.rfile.read(length)); self.rfile.readline()
+            self.rfile.readline()
+        else:
+            size = len(self.rfile.read(int(self.headers["Content-Length"])))
+        self.answer("%s got %d" % (sys.argv[2], size))
+    def answer(self, text):
+        body = text.encode()
+        self.send_response(200); self.send_header("Content-Length", str(len(body))); self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *_): pass
+server = http.server.ThreadingHTTPServer((sys.argv[3], int(sys.argv[1])), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+"#;
+
+const PYTHON: &str = "/usr/bin/python3";
+
+/// Starts the server in the sandbox; the port it listens on.
+async fn serve(sandbox: &Sandbox, port: u16, name: &str, address: &str) -> (u16, Events) {
+    let args = json!(["-c", SERVER, port.to_string(), name, address]);
+    let (_, mut events) = sandbox.start(json!({ "process": { "cmd": PYTHON, "args": args } }), &[]).await;
+    let line = String::from_utf8(events.next_output().await).unwrap();
+    (line.trim().parse().unwrap(), events)
+}
+
+async fn with_python(test: &str) -> Option<Fixture> {
+    if !std::path::Path::new(PYTHON).exists() {
+        println!("SKIP {test}: there is no {PYTHON}");
+        return None;
+    }
+    isolated(test).await
+}
+
+#[tokio::test]
+async fn two_sandboxes_serve_on_the_same_port() {
+    let Some(server) = with_python("two_sandboxes_serve_on_the_same_port").await else { return };
+    let (one, other) = (server.sandbox().await, server.sandbox().await);
+    let (_, _first) = serve(&one, 3000, "one", "127.0.0.1").await;
+    let (_, _second) = serve(&other, 3000, "other", "0.0.0.0").await;
+    for (sandbox, name) in [(&one, "one"), (&other, "other")] {
+        let host = format!("3000-{}.localhost:{}", sandbox.id, server.server.addr().port());
+        for http in [server.http.clone(), server.http.h2c()] {
+            let by_headers = [("e2b-sandbox-id", sandbox.id.as_str()), ("e2b-sandbox-port", "3000")];
+            let reply = http.send(Method::GET, "/a?b=c", &by_headers, "").await;
+            assert_eq!(reply.status, 200, "{reply:?}");
+            let text = String::from_utf8_lossy(&reply.body);
+            assert!(text.starts_with(&format!("{name} /a?b=c ")) && !text.contains("e2b"), "{text}");
+        }
+        // As `get_host` says.
+        let reply = server.http.send(Method::GET, "/", &[("host", host.as_str())], "").await;
+        assert_eq!(reply.body, format!("{name} / {host} "));
+    }
+    let routed = [("e2b-sandbox-id", one.id.as_str()), ("e2b-sandbox-port", "3000")];
+    let reply = server.http.send(Method::POST, "/", &routed, vec![b'x'; 3_000_000]).await;
+    assert_eq!(reply.body, "one got 3000000");
+    assert_eq!(server.http.send(Method::GET, "/stream", &routed, "").await.body, "firstsecond");
+    // Nobody else's port.
+    assert_ne!(one.run("curl -s -m 2 http://127.0.0.1:49983/health").await.code(), 0);
+}
+
+#[tokio::test]
+async fn a_port_of_the_other_address_family_is_found() {
+    let Some(server) = with_python("a_port_of_the_other_address_family_is_found").await else { return };
+    if !std::path::Path::new("/proc/net/if_inet6").exists() {
+        println!("SKIP a_port_of_the_other_address_family_is_found: this machine has no IPv6");
+        return;
+    }
+    let sandbox = server.sandbox().await;
+    let script = "import http.server, socket\nclass S(http.server.HTTPServer): address_family = socket.AF_INET6\n\
+                  s = S(('::1', 8080), http.server.SimpleHTTPRequestHandler)\nprint('ready', flush=True)\ns.serve_forever()";
+    let python = json!({ "process": { "cmd": PYTHON, "args": ["-c", script] } });
+    let (_, mut events) = sandbox.start(python, &[]).await;
+    assert_eq!(events.next_output().await, b"ready\n");
+    let routed = [("e2b-sandbox-id", sandbox.id.as_str()), ("e2b-sandbox-port", "8080")];
+    assert_eq!(server.http.send(Method::GET, "/", &routed, "").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_connection_that_changes_its_protocol_is_relayed_both_ways() {
+    let Some(server) = with_python("a_connection_that_changes_its_protocol_is_relayed_both_ways").await else { return };
+    let sandbox = server.sandbox().await;
+    let (_, _events) = serve(&sandbox, 8000, "echo", "127.0.0.1").await;
+    let mut connection = TcpStream::connect(server.server.addr()).await.unwrap();
+    let head = format!(
+        "GET /socket HTTP/1.1\r\nHost: 8000-{}.localhost\r\nConnection: keep-alive, Upgrade\r\nUpgrade: echo\r\n\r\n",
+        sandbox.id
+    );
+    connection.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        answer.push(connection.read_u8().await.unwrap());
+    }
+    let answer = String::from_utf8(answer).unwrap().to_lowercase();
+    assert!(answer.starts_with("http/1.1 101 ") && answer.contains("\r\nupgrade: echo\r\n"), "{answer}");
+    for word in ["hello", "again"] {
+        connection.write_all(word.as_bytes()).await.unwrap();
+        let mut echo = [0; 5];
+        connection.read_exact(&mut echo).await.unwrap();
+        assert_eq!(echo, *word.to_uppercase().as_bytes());
+    }
+    connection.shutdown().await.unwrap();
+    assert_eq!(connection.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_port_nobody_listens_on_says_so_in_the_words_clients_look_for() {
+    let Some(server) = isolated("a_port_nobody_listens_on_says_so_in_the_words_clients_look_for").await else { return };
+    let sandbox = server.sandbox().await;
+    let routed = [("e2b-sandbox-id", sandbox.id.as_str()), ("e2b-sandbox-port", "3000")];
+    let reply = server.http.send(Method::GET, "/", &routed, "").await;
+    assert_eq!(reply.error(502), "The sandbox is running but port is not open");
+    let body = reply.json();
+    assert_eq!((body["sandboxId"].as_str(), body["port"].as_u64()), (Some(sandbox.id.as_str()), Some(3000)));
+    server.http.api(Method::DELETE, &format!("/sandboxes/{}", sandbox.id), None).await;
+    let reply = server.http.send(Method::GET, "/", &routed, "").await;
+    assert_eq!(reply.error(502), "The sandbox was not found");
+    assert_eq!(reply.json()["sandboxId"], sandbox.id.as_str());
+}
+
+#[tokio::test]
+async fn without_isolation_the_servers_own_port_is_no_circle() {
+    let server = plain().await;
+    let sandbox = server.sandbox().await;
+    let port = server.server.addr().port();
+    let host = format!("{port}-{}.localhost:{port}", sandbox.id);
+    let reply = server.http.send(Method::GET, "/health", &[("host", host.as_str())], "").await;
+    assert!(reply.status.as_u16() < 500, "{reply:?}");
+}
