@@ -1,24 +1,33 @@
 //! What every request goes through first: checks, then the way to the control plane or into a sandbox.
 
 use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Query;
 use axum::response::{IntoResponse, Response};
+use futures_util::future::BoxFuture;
 use http::header::{self, HeaderValue};
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tower::ServiceExt;
 
 use crate::dispatch::{self, Call};
 use crate::gate::{self, Target};
 use crate::idle::{Held, Requests};
+use crate::lifeline::ENVD_PORT;
+use crate::misbehave::{How, Misbehaviour};
 use crate::proxy;
 use crate::refusal::Refusal;
 use crate::registry::Registry;
@@ -39,6 +48,7 @@ pub(crate) struct Front {
     pub(crate) registry: Arc<Registry>,
     pub(crate) control: Router,
     pub(crate) allowed_origins: Vec<String>,
+    pub(crate) misbehaviour: Arc<Misbehaviour>,
 }
 
 impl Front {
@@ -54,18 +64,34 @@ impl Front {
             .max_header_list_size(u32::try_from(MAX_HEAD).unwrap_or(u32::MAX));
         let requests = Requests::new();
         let held = requests.clone();
+        let (cut, reset) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+        let (cutting, resetting) = (Arc::clone(&cut), Arc::clone(&reset));
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
             let (front, held) = (Arc::clone(&self), held.hold());
+            let (cutting, resetting) = (Arc::clone(&cutting), Arc::clone(&resetting));
             async move {
-                let response = front.answer(request.map(Body::new)).await;
+                let response = match front.answer(request.map(Body::new)).await {
+                    Ok(response) => response,
+                    Err(how) => {
+                        resetting.store(how == How::Reset, Ordering::Relaxed);
+                        cutting.notify_one();
+                        std::future::pending().await
+                    }
+                };
                 Ok::<_, Infallible>(response.map(|body| Body::new(Held::new(body, held))))
             }
         });
-        let mut connection = std::pin::pin!(http.serve_connection_with_upgrades(TokioIo::new(connection), service));
+        let connection = TokioIo::new(Resettable { stream: connection, reset });
+        let mut connection = std::pin::pin!(http.serve_connection_with_upgrades(connection, service));
         let too_long = || requests.idle_for().is_some_and(|idle| idle >= CROWDED_LIMIT) && crowded();
         let mut told = false;
         loop {
-            match tokio::time::timeout(CROWDED_LIMIT / 2, connection.as_mut()).await {
+            let served = tokio::select! {
+                served = tokio::time::timeout(CROWDED_LIMIT / 2, connection.as_mut()) => served,
+                // Without a word: what it still carried is lost.
+                () = cut.notified() => return,
+            };
+            match served {
                 Ok(Ok(())) => return,
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "a connection ended with an error");
@@ -82,31 +108,44 @@ impl Front {
         }
     }
 
-    async fn answer(&self, request: Request<Body>) -> Response {
+    async fn answer(self: &Arc<Self>, request: Request<Body>) -> Result<Response, How> {
         let origin = match gate::check_origin(request.headers(), &self.allowed_origins) {
             Ok(origin) => origin.cloned(),
-            Err(refusal) => return refusal.into_response(),
+            Err(refusal) => return Ok(refusal.into_response()),
         };
         match origin {
             None => self.route(request).await,
-            Some(origin) if request.method() == Method::OPTIONS => preflight(&request, origin),
+            Some(origin) if request.method() == Method::OPTIONS => Ok(preflight(&request, origin)),
             Some(origin) => {
-                let mut response = self.route(request).await;
+                let mut response = self.route(request).await?;
                 response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
                 response.headers_mut().append(header::VARY, HeaderValue::from_static("Origin"));
                 response.headers_mut().insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
-                response
+                Ok(response)
             }
         }
     }
 
-    async fn route(&self, request: Request<Body>) -> Response {
+    /// The one place through which all requests go: around it are the faults, and the effects are counted.
+    async fn route(self: &Arc<Self>, request: Request<Body>) -> Result<Response, How> {
         let target = match gate::target(request.uri(), request.headers()) {
             Ok(target) => target,
-            Err(refusal) => return refusal.into_response(),
+            Err(refusal) => return Ok(refusal.into_response()),
         };
+        if target == Target::Server && Misbehaviour::is_for(request.uri().path()) {
+            return Ok(self.misbehaviour.manage(request).await);
+        }
         let call = Call::of(&target, request.method(), request.uri().path());
-        dispatch::around(call, request, |request| self.handle(target, request)).await
+        let sandbox = match &target {
+            Target::Sandbox { id, .. } => Some(id.clone()),
+            Target::Server => None,
+        };
+        let front = Arc::clone(self);
+        let handle = Box::new(move |request| {
+            Box::pin(async move { dispatch::around(call, request, |request| front.handle(target, request)).await })
+                as BoxFuture<'static, Response>
+        });
+        self.misbehaviour.answer(call, sandbox.as_deref(), request, handle).await
     }
 
     async fn handle(&self, target: Target, request: Request<Body>) -> Response {
@@ -128,7 +167,7 @@ impl Front {
             _ => None,
         };
         match sandbox {
-            Some(sandbox) => proxy::answer(&self.registry, &sandbox.id, crate::lifeline::ENVD_PORT, request).await,
+            Some(sandbox) => proxy::answer(&self.registry, &sandbox.id, ENVD_PORT, request).await,
             None => Refusal::new(
                 StatusCode::UNAUTHORIZED,
                 "no running sandbox signed this: name the sandbox in E2b-Sandbox-Id, or sign the URL",
@@ -156,4 +195,50 @@ fn preflight(request: &Request<Body>, origin: HeaderValue) -> Response {
     }
     headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
     response
+}
+
+/// A connection that can end with a RST in place of a FIN.
+struct Resettable {
+    stream: TcpStream,
+    reset: Arc<AtomicBool>,
+}
+
+impl Drop for Resettable {
+    fn drop(&mut self) {
+        if self.reset.load(Ordering::Relaxed) {
+            let _ = self.stream.set_zero_linger();
+        }
+    }
+}
+
+impl AsyncRead for Resettable {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Resettable {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
 }

@@ -88,6 +88,21 @@
 //!   change their protocol, such as WebSockets, are relayed.
 //! - Not there yet: watchers, compressed uploads, ranges, pause, templates of one's own, volumes, and limits on processors, memory and disk. What is asked for and cannot be done is refused in words.
 //!
+//! # Faults on demand
+//!
+//! `PUT /oncebox/faults` with a JSON document makes the server misbehave, and `GET /oncebox/effects` tells what really
+//! happened, so that a client's promises can be tested:
+//!
+//! ```json
+//! {"seed": 7, "list_lag": 2.0, "rules": [
+//!     {"on": ["create"], "probability": 0.2, "fault": {"cut": {"when": "after", "how": "reset"}}},
+//!     {"on": ["create"], "times": 3, "fault": {"late": {"seconds": [0, 5], "answer": {"code": 504}}}},
+//!     {"on": ["kill"], "fault": {"status": {"code": 503, "when": "before"}}}
+//! ]}
+//! ```
+//!
+//! A mistake in it is refused whole, with its place and reason. `docs/design/0011-control-plane-sdk.md` describes all of it.
+//!
 //! # Who may speak to it
 //!
 //! It listens on 127.0.0.1 only. A request must name this machine as its host, and one that comes from a web page
@@ -107,6 +122,7 @@ mod helper;
 mod idle;
 mod ids;
 mod lifeline;
+mod misbehave;
 mod proxy;
 mod refusal;
 mod registry;

@@ -203,7 +203,12 @@ impl LocalServerBuilder {
         })?;
 
         let control = control::routes(Control { registry: Arc::clone(&registry), addr });
-        let front = Front { registry: Arc::clone(&registry), control, allowed_origins: self.allowed_origins };
+        let front = Front {
+            registry: Arc::clone(&registry),
+            control,
+            allowed_origins: self.allowed_origins,
+            misbehaviour: Arc::default(),
+        };
         let accepting = tokio::spawn(accept(listener, Arc::new(front)));
         Ok(LocalServer { addr, running: Some(Running { registry, accepting }) })
     }

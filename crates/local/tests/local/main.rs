@@ -10,6 +10,7 @@ mod files;
 mod filesystem;
 mod gate;
 mod lifetime;
+mod misbehave;
 mod plain;
 mod ports;
 mod support;

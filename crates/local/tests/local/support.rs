@@ -139,6 +139,16 @@ impl Http {
         self.send(method, path, &[("x-api-key", "any"), ("content-type", "application/json")], body).await
     }
 
+    /// A control-plane request on a connection of its own; `None` when the connection ended without an answer.
+    pub(crate) async fn try_api(&self, method: Method, path: &str, body: Option<Value>) -> Option<Reply> {
+        let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
+        let request = Request::builder().method(method).uri(format!("{}{path}", self.url)).header("x-api-key", "any");
+        let body = body.map(|body| body.to_string()).unwrap_or_default();
+        let response = client.request(request.body(Full::new(body.into())).unwrap()).await.ok()?;
+        let (parts, body) = response.into_parts();
+        Some(Reply { status: parts.status, headers: parts.headers, body: body.collect().await.ok()?.to_bytes() })
+    }
+
     pub(crate) async fn create(&self, body: Value) -> Sandbox {
         let reply = self.api(Method::POST, "/v2/sandboxes", Some(body)).await;
         assert_eq!(reply.status, 201, "{reply:?}");

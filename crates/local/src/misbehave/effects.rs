@@ -1,0 +1,132 @@
+//! What really happened: the count by which anyone can check that a thing was done once.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde::Serialize;
+
+/// Most different effects that are told apart; more are only counted.
+const MAX_EFFECTS: usize = 200_000;
+
+/// Every effect since the server began, or since the last `DELETE /oncebox/effects`.
+#[derive(Debug, Default)]
+pub(super) struct Effects(Mutex<Book>);
+
+#[derive(Debug, Default)]
+struct Book {
+    counted: HashMap<What, Seen>,
+    /// Sandboxes whose making was counted: an answer that is given again, by its key, is no second one.
+    made: HashSet<String>,
+    counts: BTreeMap<String, u64>,
+    not_told_apart: u64,
+}
+
+/// What was done, for which request, to what.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub(super) struct What {
+    /// The operation's id.
+    pub(super) operation: String,
+    /// `Idempotency-Key`
+    pub(super) key: Option<String>,
+    /// `oncebox.intent`
+    pub(super) intent: Option<String>,
+    /// The sandbox that was made, ended or changed.
+    pub(super) sandbox: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    count: u64,
+    first: Timestamp,
+    last: Timestamp,
+}
+
+/// `GET /oncebox/effects`
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    effects: Vec<Effect>,
+    /// How often each operation had an effect.
+    counts: BTreeMap<String, u64>,
+    /// Effects that are in `counts` alone, since there were too many.
+    not_told_apart: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Effect {
+    #[serde(flatten)]
+    what: What,
+    count: u64,
+    first: Timestamp,
+    last: Timestamp,
+}
+
+impl Effects {
+    pub(super) fn add(&self, what: What, mints_sandbox: bool) {
+        let now = Timestamp::now();
+        let mut book = self.0.lock();
+        if mints_sandbox
+            && book.made.len() < MAX_EFFECTS
+            && let Some(id) = &what.sandbox
+            && !book.made.insert(id.clone())
+        {
+            return;
+        }
+        *book.counts.entry(what.operation.clone()).or_default() += 1;
+        if book.counted.len() >= MAX_EFFECTS && !book.counted.contains_key(&what) {
+            book.not_told_apart += 1;
+            return;
+        }
+        let seen = book.counted.entry(what).or_insert(Seen { count: 0, first: now, last: now });
+        seen.count += 1;
+        seen.last = now;
+    }
+
+    /// Oldest first.
+    pub(super) fn report(&self) -> Report {
+        let book = self.0.lock();
+        let effect = |(what, seen): (&What, &Seen)| Effect {
+            what: what.clone(),
+            count: seen.count,
+            first: seen.first,
+            last: seen.last,
+        };
+        let mut effects: Vec<_> = book.counted.iter().map(effect).collect();
+        effects.sort_by(|a, b| (a.first, &a.what.sandbox).cmp(&(b.first, &b.what.sandbox)));
+        Report { effects, counts: book.counts.clone(), not_told_apart: book.not_told_apart }
+    }
+
+    /// Begins anew. What was made before stays known, so that its answers given again still count as none.
+    pub(super) fn clear(&self) {
+        let mut book = self.0.lock();
+        book.counted.clear();
+        book.counts.clear();
+        book.not_told_apart = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn what(operation: &str, sandbox: &str) -> What {
+        What { operation: operation.to_owned(), sandbox: Some(sandbox.to_owned()), ..What::default() }
+    }
+
+    #[test]
+    fn an_answer_given_again_is_no_second_effect_and_a_second_start_is() {
+        let effects = Effects::default();
+        effects.add(what("createSandbox", "i1"), true);
+        effects.add(what("createSandbox", "i1"), true);
+        effects.add(what("createSandbox", "i2"), true);
+        effects.add(what("processStart", "i1"), false);
+        effects.add(what("processStart", "i1"), false);
+        let report = effects.report();
+        assert_eq!(report.counts["createSandbox"], 2);
+        assert_eq!(report.counts["processStart"], 2);
+        assert_eq!(report.effects.iter().map(|effect| effect.count).sum::<u64>(), 4);
+        effects.clear();
+        effects.add(what("createSandbox", "i1"), true);
+        assert!(effects.report().effects.is_empty());
+    }
+}
