@@ -17,10 +17,11 @@ use tokio::runtime::{Handle, Id};
 
 use crate::body::{Body, ResponseBody};
 use crate::call::{Answer, Call};
+use crate::dial::{Keepalive, Resolve, Resolver, Route, Via};
 use crate::error::Error;
 use crate::options::{CallOptions, Defaults, HttpVersion, Limits};
 use crate::pool::{Authority, Origin, origin};
-use crate::tls::Tls;
+use crate::proxy::{Proxies, Proxy};
 
 /// Makes HTTP calls. Clones are cheap and share connections, budgets and options.
 ///
@@ -44,7 +45,8 @@ struct Inner {
     defaults: Defaults,
     limits: Limits,
     version: HttpVersion,
-    tls: Tls,
+    route: Route,
+    proxies: Proxies,
     max_response_size: usize,
     /// Where the client was given a seed.
     random: Option<Mutex<fastrand::Rng>>,
@@ -123,7 +125,12 @@ impl Client {
         if let Some(known) = self.inner.known.find(uri, runtime) {
             return Ok(known);
         }
-        let origin = origin(Authority::of(uri)?, self.inner.limits, &self.inner.tls);
+        let authority = Authority::of(uri)?;
+        let mut route = self.inner.route.clone();
+        if let (Via::Nothing, Some(proxy)) = (&route.via, self.inner.proxies.of(uri)?) {
+            route.via = Via::Proxy(proxy);
+        }
+        let origin = origin(authority, self.inner.limits, route);
         self.inner.known.add(uri, runtime, &origin);
         Ok(origin)
     }
@@ -196,7 +203,8 @@ pub struct ClientBuilder {
     defaults: Defaults,
     limits: Limits,
     version: HttpVersion,
-    tls: Tls,
+    route: Route,
+    proxies: Proxies,
     max_response_size: usize,
     seed: Option<u64>,
 }
@@ -210,7 +218,8 @@ impl Default for ClientBuilder {
             defaults: Defaults::default(),
             limits: Limits::default(),
             version: HttpVersion::default(),
-            tls: Tls::default(),
+            route: Route::default(),
+            proxies: Proxies::default(),
             max_response_size: DEFAULT_MAX_RESPONSE_SIZE,
             seed: None,
         }
@@ -322,20 +331,103 @@ impl ClientBuilder {
         self
     }
 
-    /// Trusts these certificates besides the platform's, which `SSL_CERT_FILE` can replace. `pem` may hold several.
+    /// Trusts these certificates besides the platform's. `SSL_CERT_FILE` and `SSL_CERT_DIR` are read as well: in place
+    /// of the platform's on Linux and the BSDs, as OpenSSL does, and besides them elsewhere. `pem` may hold several.
     ///
     /// # Errors
     ///
     /// When `pem` holds no certificate.
     pub fn add_root_certificates(mut self, pem: &[u8]) -> Result<Self, Error> {
-        self.tls.add_roots(pem)?;
+        self.route.tls.add_roots(pem)?;
         Ok(self)
     }
 
     /// Accepts any certificate. For tests: whoever sits in between can read and change everything. Default off.
     #[must_use]
     pub fn danger_accept_invalid_certificates(mut self, accept: bool) -> Self {
-        self.tls.accept_invalid(accept);
+        self.route.tls.accept_invalid(accept);
+        self
+    }
+
+    /// Shows this certificate to servers that ask for one. `chain` and `key` are in PEM form, the client's own
+    /// certificate first.
+    ///
+    /// # Errors
+    ///
+    /// When either cannot be read, or the key is not the certificate's.
+    pub fn client_certificate(mut self, chain: &[u8], key: &[u8]) -> Result<Self, Error> {
+        self.route.tls.client_certificate(chain, key)?;
+        Ok(self)
+    }
+
+    /// Reaches all targets through this proxy, but for its [exceptions](Proxy::except), whatever the environment says.
+    ///
+    /// Default: what `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` said when the client was built, in lower
+    /// case first; loopback addresses and `localhost` then need no proxy. A variable that cannot be read fails the
+    /// calls that it is for, before anything is sent.
+    #[must_use]
+    pub fn proxy(mut self, proxy: Proxy) -> Self {
+        self.proxies = Proxies::Always(Arc::new(proxy));
+        self
+    }
+
+    /// Reaches all targets without a proxy, whatever the environment says.
+    #[must_use]
+    pub fn no_proxy(mut self) -> Self {
+        self.proxies = Proxies::Never;
+        self
+    }
+
+    /// Reaches all targets over this Unix socket, without a proxy. A URL's scheme, host and port then only say what the
+    /// server is told (`Host`, `:authority`, and the name in its certificate).
+    #[cfg(unix)]
+    #[must_use]
+    pub fn unix_socket(mut self, path: impl AsRef<std::path::Path>) -> Self {
+        self.route.via = Via::Unix(path.as_ref().into());
+        self
+    }
+
+    /// How names become addresses. Default: the system's `getaddrinfo`, on a thread of its own.
+    #[must_use]
+    pub fn resolver(mut self, resolver: impl Resolve + 'static) -> Self {
+        self.route.resolver = Resolver::Own(Arc::new(resolver));
+        self
+    }
+
+    /// How long a name's addresses may take to come; zero means any time. Default 10 s.
+    #[must_use]
+    pub fn dns_timeout(mut self, timeout: Duration) -> Self {
+        self.route.timeouts.dns = timeout;
+        self
+    }
+
+    /// How long it may take until one of a host's addresses answers, over all of them; zero means any time. Default
+    /// 30 s.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.route.timeouts.connect = timeout;
+        self
+    }
+
+    /// How long a TLS handshake may take, with the server or with a proxy; zero means any time. Default 10 s.
+    #[must_use]
+    pub fn tls_timeout(mut self, timeout: Duration) -> Self {
+        self.route.timeouts.tls = timeout;
+        self
+    }
+
+    /// How long a proxy may take to open a tunnel; zero means any time. Default 30 s: it waits for the server itself.
+    #[must_use]
+    pub fn proxy_timeout(mut self, timeout: Duration) -> Self {
+        self.route.timeouts.proxy = timeout;
+        self
+    }
+
+    /// How long a TCP connection may be silent before the kernel asks whether the peer lives, and between such
+    /// questions; zero means never. Default 30 s.
+    #[must_use]
+    pub fn tcp_keepalive(mut self, interval: Duration) -> Self {
+        self.route.keepalive = Keepalive(interval);
         self
     }
 
@@ -353,7 +445,8 @@ impl ClientBuilder {
                 defaults: self.defaults,
                 limits: self.limits,
                 version: self.version,
-                tls: self.tls,
+                route: self.route,
+                proxies: self.proxies.read(),
                 max_response_size: self.max_response_size,
                 random: self.seed.map(fastrand::Rng::with_seed).map(Mutex::new),
                 known: Known::default(),

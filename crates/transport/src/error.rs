@@ -7,6 +7,7 @@ use std::time::Duration;
 use oncebox_policy::{Ledger, Outcome, Record, ReturnReason, Verdict};
 
 use crate::body::BoxError;
+use crate::dial::DialError;
 
 /// A call that ended without an answer to hand on, or that could not be made.
 ///
@@ -99,6 +100,13 @@ impl Error {
     }
 }
 
+impl Error {
+    /// What the last dial tried, of which evidence keeps the beginning only.
+    fn dial_error(&self) -> Option<&DialError> {
+        self.0.source.as_ref()?.downcast_ref()
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0.kind {
@@ -107,7 +115,12 @@ impl fmt::Display for Error {
                 write!(f, "{target}: the response is larger than {limit} bytes (max_response_size)")
             }
             Kind::Failed { target } => {
-                write!(f, "{target}: {}", self.evidence())?;
+                match (self.outcome(), self.dial_error()) {
+                    (Some(Outcome::NotSent(not_sent)), Some(error)) => {
+                        write!(f, "{target}: not sent ({}): {error}", not_sent.phase)?;
+                    }
+                    _ => write!(f, "{target}: {}", self.evidence())?,
+                }
                 if let Some(reason) = self.reason() {
                     write!(f, "; {reason}")?;
                 }

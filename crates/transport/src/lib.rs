@@ -19,8 +19,6 @@
 //! }
 //! # Ok(()) }
 //! ```
-//!
-//! What this version does not do yet: proxies.
 
 #![deny(missing_docs)]
 
@@ -36,12 +34,15 @@ mod pool;
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub mod simulation;
+mod proxy;
 mod tls;
 
 pub use body::{Body, BoxError, ResponseBody};
 pub use call::History;
 pub use client::{Client, ClientBuilder};
+pub use dial::{Resolve, Resolving};
 pub use error::{BodyError, Error};
 pub use options::{CallOptions, HttpVersion};
+pub use proxy::Proxy;
 
 pub use oncebox_policy as policy;

@@ -1,22 +1,24 @@
 //! TLS: whom to trust, and which HTTP version to agree on.
 
+mod names;
+mod trust;
+
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use oncebox_policy::Phase;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::ClientConfig;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error as TlsError, SignatureScheme};
-use rustls_platform_verifier::Verifier;
-use tokio::net::TcpStream;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 use crate::conn::Failure;
+use crate::dial::DialError;
 use crate::error::Error;
+use crate::io::Stream;
 
 const HTTP1: &[u8] = b"http/1.1";
 const HTTP2: &[u8] = b"h2";
@@ -42,6 +44,21 @@ pub(crate) struct Tls {
 struct Options {
     roots: Vec<Vec<u8>>,
     accept_invalid: bool,
+    client: Option<ClientCertificate>,
+}
+
+/// Who the client is, in DER.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct ClientCertificate {
+    chain: Vec<Vec<u8>>,
+    key: Vec<u8>,
+}
+
+impl ClientCertificate {
+    fn parts(&self) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
+        let chain = self.chain.iter().cloned().map(CertificateDer::from).collect();
+        Ok((chain, PrivateKeyDer::try_from(self.key.clone())?))
+    }
 }
 
 struct Configs {
@@ -73,32 +90,58 @@ impl Tls {
         self.replace(options);
     }
 
+    /// Shows this certificate to servers that ask for one.
+    pub(crate) fn client_certificate(&mut self, chain: &[u8], key: &[u8]) -> Result<(), Error> {
+        let wrong = |what: &str| Error::invalid(format!("client certificate: {what}"));
+        let chain: Vec<Vec<u8>> = CertificateDer::pem_slice_iter(chain)
+            .map(|certificate| certificate.map(|certificate| certificate.to_vec()))
+            .collect::<Result<_, _>>()
+            .map_err(|error| wrong(&format!("the chain holds no readable certificate: {error}")))?;
+        if chain.is_empty() {
+            return Err(wrong("the chain holds no certificate in PEM form"));
+        }
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|_| wrong("the key is no private key in PEM form, or is encrypted"))?;
+        let client = ClientCertificate { chain, key: key.secret_der().to_vec() };
+        let (chain, key) = client.parts().map_err(|error| wrong(&error))?;
+        CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
+            .map_err(|error| wrong(&format!("certificate and key do not go together: {error}")))?;
+        let options = Options { client: Some(client), ..Options::clone(&self.options) };
+        self.replace(options);
+        Ok(())
+    }
+
     fn replace(&mut self, options: Options) {
         *self = Self { options: Arc::new(options), configs: Arc::default() };
     }
 
-    /// The handshake.
-    pub(crate) async fn connect(
-        &self,
-        socket: TcpStream,
-        host: &str,
-        offer: Offer,
-    ) -> Result<TlsStream<TcpStream>, Failure> {
+    /// The handshake. Tells whether the server chose HTTP/2.
+    pub(crate) async fn connect(&self, stream: Stream, host: &str, offer: Offer) -> Result<(Stream, bool), Failure> {
+        let wrong = |text: String| Failure::dial(Phase::Tls, DialError::new(text));
         let configs = self.configs.get_or_init(|| Configs::new(&self.options)).as_ref();
-        let configs = configs.map_err(|error| Failure::dial(Phase::Tls, error.clone()))?;
+        let configs = configs.map_err(|error| wrong(error.clone()))?;
         let config = match offer {
             Offer::Http1 => &configs.http1,
             Offer::Http2 => &configs.http2,
             Offer::Either => &configs.either,
         };
-        let name = ServerName::try_from(host.to_owned()).map_err(|error| Failure::dial(Phase::Tls, error))?;
-        TlsConnector::from(config.clone()).connect(name, socket).await.map_err(|error| Failure::dial(Phase::Tls, error))
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| wrong(format!("{host}: {error}")))?;
+        let connector = TlsConnector::from(config.clone());
+        let described = |error| wrong(names::describe(host, &error));
+        let chose_http2 = |session: &rustls::ClientConnection| session.alpn_protocol() == Some(HTTP2);
+        Ok(match stream {
+            Stream::Plain(socket) => {
+                let stream = connector.connect(name, socket).await.map_err(described)?;
+                let chose_http2 = chose_http2(stream.get_ref().1);
+                (Stream::Tls(Box::new(stream)), chose_http2)
+            }
+            other => {
+                let stream = connector.connect(name, other).await.map_err(described)?;
+                let chose_http2 = chose_http2(stream.get_ref().1);
+                (Stream::Nested(Box::new(stream)), chose_http2)
+            }
+        })
     }
-}
-
-/// Whether the server chose HTTP/2.
-pub(crate) fn chose_http2(stream: &TlsStream<TcpStream>) -> bool {
-    stream.get_ref().1.alpn_protocol() == Some(HTTP2)
 }
 
 impl Configs {
@@ -107,16 +150,15 @@ impl Configs {
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
-            .dangerous();
-        let builder = if options.accept_invalid {
-            builder.with_custom_certificate_verifier(Arc::new(AcceptAny(provider)))
-        } else {
-            let roots = options.roots.iter().cloned().map(CertificateDer::from);
-            let verifier = Verifier::new_with_extra_roots(roots, provider)
-                .map_err(|error| format!("the certificates to trust could not be read: {error}"))?;
-            builder.with_custom_certificate_verifier(Arc::new(verifier))
+            .dangerous()
+            .with_custom_certificate_verifier(trust::verifier(&options.roots, options.accept_invalid, provider)?);
+        let config = match &options.client {
+            None => builder.with_no_client_auth(),
+            Some(client) => {
+                let (chain, key) = client.parts()?;
+                builder.with_client_auth_cert(chain, key).map_err(|error| format!("client certificate: {error}"))?
+            }
         };
-        let config = builder.with_no_client_auth();
         let offering = |protocols: &[&[u8]]| {
             let mut config = config.clone();
             config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
@@ -145,46 +187,8 @@ impl fmt::Debug for Tls {
         f.debug_struct("Tls")
             .field("extra_roots", &self.options.roots.len())
             .field("accept_invalid", &self.options.accept_invalid)
+            .field("client_certificate", &self.options.client.is_some())
             .finish()
-    }
-}
-
-/// Checks that the server holds the key of its certificate, and not who it is.
-#[derive(Debug)]
-struct AcceptAny(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AcceptAny {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, TlsError> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, TlsError> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, TlsError> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
 
@@ -197,6 +201,25 @@ mod tests {
         for pem in ["", "nonsense", "-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n"] {
             let error = Tls::default().add_roots(pem.as_bytes()).unwrap_err();
             assert!(error.to_string().contains("CA file"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_client_certificate_is_checked_when_it_is_given_and_its_key_is_never_shown() {
+        let made = |name: &str| rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
+        let (one, other) = (made("one"), made("other"));
+        let (chain, key) = (one.cert.pem(), one.signing_key.serialize_pem());
+        let mut tls = Tls::default();
+        tls.client_certificate(chain.as_bytes(), key.as_bytes()).unwrap();
+        assert_ne!(tls, Tls::default());
+        assert!(!format!("{tls:?}").contains("PRIVATE"), "{tls:?}");
+        for (chain, key, rule) in [
+            ("", key.as_str(), "no certificate in PEM form"),
+            (&chain, "", "no private key in PEM form"),
+            (&chain, &other.signing_key.serialize_pem(), "do not go together"),
+        ] {
+            let error = Tls::default().client_certificate(chain.as_bytes(), key.as_bytes()).unwrap_err().to_string();
+            assert!(error.starts_with("client certificate: ") && error.contains(rule), "{error}");
         }
     }
 

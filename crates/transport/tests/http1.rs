@@ -294,6 +294,7 @@ async fn what_cannot_be_dialled_is_refused_before_any_io() {
         ("ftp://127.0.0.1:1/", "must begin with http://"),
         ("/only/a/path", "must begin with http://"),
         ("http://user:secret@127.0.0.1:1/", "must not hold credentials"),
+        ("http://127.0.0.1:99999/", "port is no number"),
     ] {
         let error = Client::new().send(get(url.into()), CallOptions::new()).await.unwrap_err();
         let text = error.to_string();

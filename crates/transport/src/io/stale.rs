@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 
+use socket2::SockRef;
 use tokio::net::TcpStream;
 
 /// A stream that can tell whether something arrived which nobody asked for.
@@ -14,14 +15,25 @@ pub(crate) trait CheckStale {
 
 impl CheckStale for TcpStream {
     fn check_stale(&self) -> io::Result<()> {
-        // Asked of the socket itself: the runtime's idea of readiness may lag behind a FIN that the kernel has.
-        let mut byte = [MaybeUninit::uninit()];
-        match socket2::SockRef::from(self).peek(&mut byte) {
-            Ok(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "the peer closed the idle connection")),
-            Ok(_) => Err(io::Error::new(ErrorKind::InvalidData, "the peer sent bytes on the idle connection")),
-            Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(()),
-            Err(e) => Err(e),
-        }
+        peek(SockRef::from(self))
+    }
+}
+
+#[cfg(unix)]
+impl CheckStale for tokio::net::UnixStream {
+    fn check_stale(&self) -> io::Result<()> {
+        peek(SockRef::from(self))
+    }
+}
+
+fn peek(socket: SockRef<'_>) -> io::Result<()> {
+    // Asked of the socket itself: the runtime's idea of readiness may lag behind a FIN that the kernel has.
+    let mut byte = [MaybeUninit::uninit()];
+    match socket.peek(&mut byte) {
+        Ok(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "the peer closed the idle connection")),
+        Ok(_) => Err(io::Error::new(ErrorKind::InvalidData, "the peer sent bytes on the idle connection")),
+        Err(e) if e.kind() == ErrorKind::WouldBlock => Ok(()),
+        Err(e) => Err(e),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A byte stream to a server: plain, or inside TLS.
+//! A byte stream to a server: plain, inside TLS, through TLS to a proxy, or to a socket of this host.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -6,6 +6,8 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+#[cfg(unix)]
+use tokio::net::UnixStream;
 use tokio_rustls::client::TlsStream;
 
 use super::CheckStale;
@@ -16,6 +18,10 @@ pub(crate) enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
     #[cfg(feature = "simulation")]
     Simulated(Box<dyn crate::simulation::Io>),
+    #[cfg(unix)]
+    Unix(UnixStream),
+    /// TLS inside anything but a plain TCP connection.
+    Nested(Box<TlsStream<Stream>>),
 }
 
 impl AsyncRead for Stream {
@@ -25,6 +31,9 @@ impl AsyncRead for Stream {
             Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
             #[cfg(feature = "simulation")]
             Self::Simulated(stream) => Pin::new(stream).poll_read(cx, buf),
+            #[cfg(unix)]
+            Self::Unix(socket) => Pin::new(socket).poll_read(cx, buf),
+            Self::Nested(stream) => Pin::new(stream).poll_read(cx, buf),
         }
     }
 }
@@ -36,6 +45,9 @@ impl AsyncWrite for Stream {
             Self::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
             #[cfg(feature = "simulation")]
             Self::Simulated(stream) => Pin::new(stream).poll_write(cx, buf),
+            #[cfg(unix)]
+            Self::Unix(socket) => Pin::new(socket).poll_write(cx, buf),
+            Self::Nested(stream) => Pin::new(stream).poll_write(cx, buf),
         }
     }
 
@@ -49,6 +61,9 @@ impl AsyncWrite for Stream {
             Self::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
             #[cfg(feature = "simulation")]
             Self::Simulated(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            #[cfg(unix)]
+            Self::Unix(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
+            Self::Nested(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
         }
     }
 
@@ -58,6 +73,9 @@ impl AsyncWrite for Stream {
             Self::Tls(stream) => stream.is_write_vectored(),
             #[cfg(feature = "simulation")]
             Self::Simulated(stream) => stream.is_write_vectored(),
+            #[cfg(unix)]
+            Self::Unix(socket) => socket.is_write_vectored(),
+            Self::Nested(stream) => stream.is_write_vectored(),
         }
     }
 
@@ -67,6 +85,9 @@ impl AsyncWrite for Stream {
             Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
             #[cfg(feature = "simulation")]
             Self::Simulated(stream) => Pin::new(stream).poll_flush(cx),
+            #[cfg(unix)]
+            Self::Unix(socket) => Pin::new(socket).poll_flush(cx),
+            Self::Nested(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -76,6 +97,9 @@ impl AsyncWrite for Stream {
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
             #[cfg(feature = "simulation")]
             Self::Simulated(stream) => Pin::new(stream).poll_shutdown(cx),
+            #[cfg(unix)]
+            Self::Unix(socket) => Pin::new(socket).poll_shutdown(cx),
+            Self::Nested(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }
@@ -88,6 +112,9 @@ impl CheckStale for Stream {
             Self::Tls(stream) => stream.get_ref().0.check_stale(),
             #[cfg(feature = "simulation")]
             Self::Simulated(_) => Ok(()),
+            #[cfg(unix)]
+            Self::Unix(socket) => socket.check_stale(),
+            Self::Nested(stream) => stream.get_ref().0.check_stale(),
         }
     }
 }

@@ -8,19 +8,18 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::origin::{Authority, Progress};
+use super::origin::Progress;
 use super::registry::next_connection_id;
 use crate::body::Held;
 use crate::conn::{Failure, H1Connection};
-use crate::dial::dial;
+use crate::dial::Dialer;
 use crate::options::Limits;
-use crate::tls::{Offer, Tls};
+use crate::tls::Offer;
 
 /// See the module.
 pub(crate) struct Http1Pool {
-    authority: Authority,
+    dialer: Arc<Dialer>,
     limits: Limits,
-    tls: Tls,
     /// One for each connection that may be in use; first come, first served.
     room: Arc<Semaphore>,
     /// The most recently used one is at the end.
@@ -35,11 +34,10 @@ pub(crate) struct Leased {
 }
 
 impl Http1Pool {
-    pub(super) fn new(authority: Authority, limits: Limits, tls: Tls) -> Arc<Self> {
+    pub(super) fn new(dialer: Arc<Dialer>, limits: Limits) -> Arc<Self> {
         Arc::new(Self {
-            authority,
+            dialer,
             limits,
-            tls,
             room: Arc::new(Semaphore::new(limits.max_connections)),
             idle: Mutex::default(),
             failed_dials: AtomicU32::new(0),
@@ -65,7 +63,7 @@ impl Http1Pool {
 
     async fn dial(&self) -> Result<H1Connection, Failure> {
         let round = self.failed_dials();
-        let opened = match dial(&self.authority, &self.tls, Offer::Http1).await {
+        let opened = match self.dialer.dial(Offer::Http1).await {
             Ok(dialled) => H1Connection::open(dialled.stream, next_connection_id())
                 .await
                 .map_err(|error| Failure::dial(Phase::Connect, error)),

@@ -16,13 +16,12 @@ use super::growth::{Demand, missing, room};
 use super::http1::Http1Pool;
 use super::learned::Learned;
 use super::line::{Line, Locked};
-use super::origin::Authority;
 use super::permit::Permit;
 use super::pick::pick;
 use super::queue::Place;
 use crate::conn::{Failure, H2Connection};
+use crate::dial::{DialError, Dialer};
 use crate::options::Limits;
-use crate::tls::Tls;
 
 use upkeep::Peak;
 
@@ -51,9 +50,8 @@ pub(crate) enum Unserved {
 
 /// See the module.
 pub(crate) struct Http2Pool {
-    authority: Authority,
+    dialer: Arc<Dialer>,
     limits: Limits,
-    tls: Tls,
     /// Takes the connections of servers that choose HTTP/1.1.
     http1: Arc<Http1Pool>,
     /// Active and cold connections. Changed under the line's lock only.
@@ -86,33 +84,37 @@ struct Waiter {
 }
 
 /// Why there is no connection, for all who waited for one.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Unavailable {
     phase: Phase,
     detail: ShortText,
     chose_http1: bool,
+    /// The whole text, where a dial failed.
+    error: Option<DialError>,
 }
 
 impl Unavailable {
     fn new(phase: Phase, detail: ShortText) -> Self {
-        Self { phase, detail, chose_http1: false }
+        Self { phase, detail, chose_http1: false, error: None }
     }
 
     fn into_unserved(self) -> Unserved {
         if self.chose_http1 {
             Unserved::ChoseHttp1
         } else {
-            Unserved::Failed(Failure::no_connection(self.phase, self.detail))
+            Unserved::Failed(match self.error {
+                Some(error) => Failure::dial(self.phase, error),
+                None => Failure::no_connection(self.phase, self.detail),
+            })
         }
     }
 }
 
 impl Http2Pool {
-    pub(super) fn new(authority: Authority, limits: Limits, tls: Tls, http1: Arc<Http1Pool>) -> Arc<Self> {
+    pub(super) fn new(dialer: Arc<Dialer>, limits: Limits, http1: Arc<Http1Pool>) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
-            authority,
+            dialer,
             limits,
-            tls,
             http1,
             connections: ArcSwap::default(),
             connecting: AtomicUsize::new(0),

@@ -13,9 +13,10 @@ use super::http1::{HeldHttp1, Http1Pool};
 use super::http2::{Http2Pool, Unserved, Want};
 use crate::body::{AttemptBody, ResponseBody};
 use crate::conn::{Failure, H2Connection, H2Response};
+use crate::dial::{Dialer, Route};
 use crate::error::Error;
 use crate::options::{HttpVersion, Limits};
-use crate::tls::Tls;
+use crate::proxy::{host_and_port, port_of};
 
 /// Scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,12 +44,26 @@ impl Authority {
         }
         // IPv6 literals stand in brackets in a URI, and without them in a socket address.
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let port = uri.port_u16().unwrap_or(if https { 443 } else { 80 });
+        let port = port_of(uri)
+            .map_err(|()| Error::invalid(format!("{}: the URL's port is no number from 1 to 65535", Redacted(uri))))?;
+        let port = port.unwrap_or(if https { 443 } else { 80 });
         Ok(Self { https, host, port })
     }
 
     pub(crate) fn is_https(&self) -> bool {
         self.https
+    }
+
+    /// A target in origin form, with scheme and authority before it.
+    fn absolute(&self, target: &Uri) -> Option<Uri> {
+        let scheme = if self.https { Scheme::HTTPS } else { Scheme::HTTP };
+        let default = if self.https { 443 } else { 80 };
+        let mut authority = host_and_port(&self.host, self.port);
+        if self.port == default {
+            authority.truncate(authority.len() - default.to_string().len() - 1);
+        }
+        let path = target.path_and_query().map_or("/", |path| path.as_str());
+        Uri::builder().scheme(scheme).authority(authority).path_and_query(path).build().ok()
     }
 
     pub(crate) fn host(&self) -> &str {
@@ -77,6 +92,7 @@ impl fmt::Display for Redacted<'_> {
 /// One server, and the connections to it.
 pub(crate) struct Origin {
     authority: Authority,
+    dialer: Arc<Dialer>,
     pub(crate) budget: Budget,
     pub(crate) created: Instant,
     http1: Arc<Http1Pool>,
@@ -94,10 +110,12 @@ pub(crate) struct Attempted {
 }
 
 impl Origin {
-    pub(super) fn new(authority: Authority, limits: Limits, tls: Tls) -> Arc<Self> {
-        let http1 = Http1Pool::new(authority.clone(), limits, tls.clone());
+    pub(super) fn new(authority: Authority, limits: Limits, route: Route) -> Arc<Self> {
+        let dialer = Arc::new(Dialer::new(authority.clone(), route));
+        let http1 = Http1Pool::new(dialer.clone(), limits);
         Arc::new(Self {
-            http2: Http2Pool::new(authority.clone(), limits, tls, http1.clone()),
+            http2: Http2Pool::new(dialer.clone(), limits, http1.clone()),
+            dialer,
             http1,
             chose_http1: AtomicBool::new(false),
             authority,
@@ -150,18 +168,25 @@ impl Origin {
     /// What an attempt that has sent nothing waits for: room on the connections that there are, or one to be made.
     pub(crate) fn waits_for(&self, progress: &Progress) -> Phase {
         match progress.0.load(Ordering::Acquire) {
-            DIALS => Phase::Connect,
-            IN_LINE if !self.http2.is_open() => Phase::Connect,
+            DIALS => self.dialer.phase(),
+            IN_LINE if !self.http2.is_open() => self.dialer.phase(),
             _ => Phase::Slot,
         }
     }
 
     async fn attempt_http1(
         &self,
-        request: http::Request<AttemptBody>,
+        mut request: http::Request<AttemptBody>,
         wanted: Connection,
         progress: &Progress,
     ) -> Attempted {
+        if let Some(proxy) = self.dialer.forwards() {
+            // Absolute form (RFC 9112 §3.2.2).
+            if let Some(target) = self.authority.absolute(request.uri()) {
+                *request.uri_mut() = target;
+            }
+            proxy.tell(request.headers_mut());
+        }
         let (connection, room) = match self.http1.acquire(wanted, progress).await {
             Ok(leased) => leased.into_parts(),
             Err(failure) => return self.not_sent(None, failure, self.http1.failed_dials()),

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 use tokio::runtime::{Handle, Id};
 
 use super::origin::{Authority, Origin};
+use crate::dial::Route;
 use crate::options::Limits;
-use crate::tls::Tls;
 
 /// Origins that nobody uses are forgotten once there are this many.
 const KEPT: usize = 256;
@@ -24,15 +24,14 @@ static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
 struct Key {
     authority: Authority,
     limits: Limits,
-    tls: Tls,
+    route: Route,
     runtime: Id,
 }
 
 /// The origin, shared by all clients with the same limits on the caller's runtime.
-pub(crate) fn origin(authority: Authority, limits: Limits, tls: &Tls) -> Arc<Origin> {
-    // Whom it trusts makes no difference to a plain connection.
-    let tls = if authority.is_https() { tls.clone() } else { Tls::default() };
-    let key = Key { authority: authority.clone(), limits, tls: tls.clone(), runtime: Handle::current().id() };
+pub(crate) fn origin(authority: Authority, limits: Limits, route: Route) -> Arc<Origin> {
+    let route = route.for_origin(&authority);
+    let key = Key { authority: authority.clone(), limits, route: route.clone(), runtime: Handle::current().id() };
     let mut origins = ORIGINS.lock();
     if let Some(origin) = origins.get(&key) {
         return origin.clone();
@@ -41,7 +40,7 @@ pub(crate) fn origin(authority: Authority, limits: Limits, tls: &Tls) -> Arc<Ori
         // Dropping an origin closes its connections; whoever still calls through one keeps it alive.
         origins.retain(|_, origin| Arc::strong_count(origin) > 1);
     }
-    let origin = Origin::new(authority, limits, tls);
+    let origin = Origin::new(authority, limits, route);
     origins.insert(key, origin.clone());
     origin
 }

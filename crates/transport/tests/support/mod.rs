@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)] // Each test binary uses its part.
 
 pub mod load;
+pub mod proxies;
 
 use std::future::Future;
 use std::net::SocketAddr;

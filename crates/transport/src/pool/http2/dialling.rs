@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Http2Pool, Slow, Unavailable, Unserved};
 use crate::conn::{Failure, H1Connection, H2Connection, Liveness};
-use crate::dial::dial;
+use crate::dial::DialError;
 use crate::pool::load::Load;
 use crate::pool::permit::Permit;
 use crate::pool::registry::next_connection_id;
@@ -42,8 +42,8 @@ impl Http2Pool {
 
     async fn open(&self, may_choose: bool, round: u32) -> Result<Arc<H2Connection>, Unavailable> {
         let offer = if may_choose { Offer::Either } else { Offer::Http2 };
-        let dialled = dial(&self.authority, &self.tls, offer).await.map_err(unavailable)?;
-        if self.authority.is_https() && !dialled.chose_http2 {
+        let dialled = self.dialer.dial(offer).await.map_err(unavailable)?;
+        if self.dialer.is_https() && !dialled.chose_http2 {
             if !may_choose {
                 let detail = "the server does not speak HTTP/2 (http_version)".into();
                 return Err(Unavailable::new(Phase::Tls, detail));
@@ -102,7 +102,7 @@ impl Http2Pool {
     fn dismiss(&self, slow: &mut Slow<'_>, why: Unavailable) {
         for waiter in slow.dismiss() {
             // One that left in the meantime needs no answer.
-            let _ = waiter.served.send(Err(why));
+            let _ = waiter.served.send(Err(why.clone()));
         }
     }
 
@@ -136,7 +136,7 @@ impl Http2Pool {
         let permit = match &opened {
             Ok(connection) if connection.load().take() => Ok(Permit::new(connection.clone(), self.clone())),
             Ok(_) => Err(Unserved::Failed(Failure::not_sent("the new connection takes no streams"))),
-            Err(why) => Err(why.into_unserved()),
+            Err(why) => Err(why.clone().into_unserved()),
         };
         connecting.end(opened);
         Some(permit)
@@ -145,7 +145,10 @@ impl Http2Pool {
 
 fn unavailable(failure: Failure) -> Unavailable {
     match failure.outcome {
-        Outcome::NotSent(not_sent) => Unavailable::new(not_sent.phase, not_sent.detail),
+        Outcome::NotSent(not_sent) => Unavailable {
+            error: failure.source.downcast::<DialError>().ok().map(|error| *error),
+            ..Unavailable::new(not_sent.phase, not_sent.detail)
+        },
         _ => Unavailable::new(Phase::Connect, ShortText::new(&failure.source.to_string())),
     }
 }
