@@ -31,10 +31,10 @@ mod error;
 mod io;
 mod options;
 mod pool;
+mod proxy;
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub mod simulation;
-mod proxy;
 mod tls;
 
 pub use body::{Body, BoxError, ResponseBody};
