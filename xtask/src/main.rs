@@ -5,6 +5,7 @@ mod codegen;
 mod command;
 mod lint;
 mod setup;
+mod sim;
 mod test;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ const USAGE: &str = "usage: cargo xtask <task>
   lint                formatting, clippy and documentation with warnings denied, generated files current
   codegen [--check]   write all generated files; with --check, fail if any is stale
   setup --system      install what the tests need from Debian's packages
+  sim --seeds N       client and server over a simulated network, for the seeds up to N
   bench policy        time and allocations of a decision
   bench faults        connections and requests a second through a scripted server
   bench operations    time finding an operation in the whole table
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         ["test"] => test::run_all(&root(), false),
         ["test", "--no-skip"] => test::run_all(&root(), true),
         ["lint"] => lint::run_all(&root()),
+        ["sim", "--seeds", seeds] => sim::run_all(&root(), seeds),
         ["setup", "--system"] => setup::system(),
         ["codegen"] => codegen::run(&root(), false),
         ["codegen", "--check"] => codegen::run(&root(), true),

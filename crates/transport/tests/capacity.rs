@@ -309,6 +309,24 @@ fn on_x(at: Moment, fault: impl Into<Fault>) -> Script {
     Script::new().rule(Rule::at(at).request_id("x").does(fault))
 }
 
+#[tokio::test(start_paused = true)]
+async fn calls_that_time_out_before_a_ping_do_not_keep_a_dead_connection_alive() {
+    // The first connection falls silent for good with its second request.
+    let script = Script::new().rule(Rule::at(Moment::Request).connection(1).nth(2).does(Fault::Silence));
+    let server = serve(script).await;
+    let client = http2().request_timeout(Duration::from_secs(4)).build();
+    let mut succeeded = Vec::new();
+    for n in 0..20 {
+        succeeded.push(call(&client, post(&server, &format!("r{n}"), Payload::None)).await.is_ok());
+        // It is idle in between.
+        sleep(Duration::from_secs(2)).await;
+    }
+    // PING goes out after 20 s of silence and is given up after 10 s: some calls are lost until then, not all.
+    assert!(succeeded[0] && !succeeded[1], "{succeeded:?}");
+    assert!(succeeded[10..].iter().all(|succeeded| *succeeded), "{succeeded:?}");
+    assert_eq!(server.log().totals().connections, 2);
+}
+
 #[tokio::test]
 async fn every_end_gives_its_slot_back() {
     let client = one_connection().build();

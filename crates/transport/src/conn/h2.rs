@@ -456,7 +456,7 @@ impl<O: Owner> Driver<O> {
             if let (Some(owner), Some(connection)) = (self.owner.upgrade(), self.connection.upgrade()) {
                 let read = self.facts.wire.bytes_read();
                 if let Some(pinger) = &mut self.pinger {
-                    pinger.tick(read, connection.load.active() > 0);
+                    pinger.tick(read, connection.load.active() > 0, connection.load.opened());
                 }
                 owner.tick(&connection);
             }
@@ -501,18 +501,26 @@ struct Pinger {
     ping_pong: PingPong,
     liveness: Liveness,
     read: u64,
+    /// Streams opened until the last tick.
+    opened: u32,
+    /// A stream was open, or was opened and given up, since anything was read: the peer owes an answer.
+    owed: bool,
     silent_since: Instant,
     sent: Option<Instant>,
 }
 
 impl Pinger {
     fn new(ping_pong: PingPong, liveness: Liveness) -> Self {
-        Self { ping_pong, liveness, read: 0, silent_since: Instant::now(), sent: None }
+        Self { ping_pong, liveness, read: 0, opened: 0, owed: false, silent_since: Instant::now(), sent: None }
     }
 
-    fn tick(&mut self, read: u64, busy: bool) {
-        if read != self.read || !busy {
-            self.read = read;
+    fn tick(&mut self, read: u64, busy: bool, opened: u32) {
+        let news = read != self.read;
+        // Streams that ran into a timeout count: a dead connection would else look idle between two of them, and time
+        // out whoever comes next, for ever.
+        self.owed = busy || (!news && (self.owed || opened != self.opened));
+        (self.read, self.opened) = (read, opened);
+        if news || !self.owed {
             self.silent_since = Instant::now();
             self.sent = None;
         } else if self.sent.is_none()

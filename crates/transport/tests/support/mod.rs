@@ -4,6 +4,7 @@
 
 pub mod load;
 pub mod proxies;
+pub mod world;
 
 use std::future::Future;
 use std::net::SocketAddr;
