@@ -5,10 +5,11 @@ use std::path::Path;
 use crate::command::{cargo, run};
 
 /// A bench's name, and how cargo runs it.
-const BENCHES: [(&str, &[&str]); 4] = [
+const BENCHES: [(&str, &[&str]); 5] = [
     ("faults", &["bench", "--quiet", "-p", "oncebox-faults", "--bench", "peer"]),
     ("operations", &["bench", "--quiet", "-p", "oncebox-protocol", "--bench", "operations"]),
     ("policy", &["bench", "--quiet", "-p", "oncebox-policy", "--bench", "decisions"]),
+    ("timeouts", &["run", "--quiet", "-p", "oncebox-transport", "--example", "timeouts"]),
     ("transport", &["run", "--quiet", "--release", "-p", "oncebox-bench"]),
 ];
 

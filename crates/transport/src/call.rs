@@ -1,8 +1,9 @@
 //! The one loop: attempts are made, the policy judges, nothing else repeats anything.
 
 use std::fmt;
+use std::future::Future;
 use std::ops::ControlFlow;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,9 +19,10 @@ use oncebox_policy::{
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::Instrument;
 
-use crate::body::{AttemptBody, Body, BodyUse, BoxError, Replay, ResponseBody};
+use crate::body::{AttemptBody, Body, BodyUse, BoxError, Replay, ResponseBody, Upload};
 use crate::client::Client;
 use crate::error::Error;
+use crate::limit::{Due, Expired, Step, StreamLimits};
 use crate::options::{CallOptions, HttpVersion, Resolved};
 use crate::pool::{Attempted, Origin, Progress, Redacted, Wanted};
 
@@ -199,31 +201,19 @@ impl Running<'_> {
     async fn attempt(&self, wanted: Wanted, number: usize, headers: &mut HeaderMap) -> Ended {
         let started = if number == 1 { Duration::ZERO } else { self.started.elapsed() };
         let progress = Progress::default();
-        let bound = self.bound();
         let attempt = pin!(self.attempt_and_read(number, wanted, headers, &progress));
-        let read = match &bound {
-            Some((at, _)) => timeout_at(*at, attempt).await.ok(),
-            None => Some(attempt.await),
-        };
-        let (outcome, answer, source, at) = match (read, bound) {
-            (Some(read), _) => read,
-            (None, bound) => {
-                let sent = progress.is_sent();
-                let outcome = match bound.map_or(Limit::Call, |(_, limit)| limit) {
-                    Limit::Call => Outcome::TimedOut { sent },
-                    Limit::Attempt if sent => Outcome::SentUnknown(Unknown {
-                        cause: Cause::AttemptTimeout,
-                        stream_id: None,
-                        detail: ShortText::EMPTY,
-                    }),
-                    Limit::Attempt => {
-                        let phase = self.origin.waits_for(&progress);
-                        let touched_socket = phase.is_dial();
-                        Outcome::NotSent(NotSent { phase, touched_socket, detail: "attempt_timeout passed".into() })
-                    }
-                };
-                (outcome, None, None, At::default())
+        let read = if self.call.body.is_stream() {
+            // In a box: few calls have such a body, and all have room for it otherwise.
+            Box::pin(self.watch_stream(attempt, &progress)).await
+        } else {
+            match self.bound() {
+                Some((at, limit)) => timeout_at(at, attempt).await.map_err(|_| limit),
+                None => Ok(attempt.await),
             }
+        };
+        let (outcome, answer, source, at) = match read {
+            Ok(read) => read,
+            Err(limit) => self.expired(limit, &progress),
         };
         Ended {
             attempt: Attempt {
@@ -238,9 +228,66 @@ impl Running<'_> {
         }
     }
 
+    /// What is known of an attempt that was given up at a limit.
+    fn expired(&self, limit: Limit, progress: &Progress) -> Read {
+        let sent = progress.is_sent();
+        let step = if progress.reads() {
+            Step::Body
+        } else if !sent {
+            self.origin.waits_for(progress).into()
+        } else if matches!(self.call.body.upload(), Upload::Source | Upload::Peer(_)) {
+            Step::Upload
+        } else {
+            Step::Head
+        };
+        let (outcome, source) = match limit {
+            Limit::Call { limit, option } => (Outcome::TimedOut { sent }, Some(Expired { step, limit, option }.into())),
+            Limit::Attempt if sent => {
+                let detail = ShortText::new(&format!("waited for {step}"));
+                let cause = Cause::AttemptTimeout;
+                (Outcome::SentUnknown(Unknown { cause, stream_id: None, detail }), None)
+            }
+            Limit::Attempt => {
+                let phase = self.origin.waits_for(progress);
+                let touched_socket = phase.is_dial();
+                (Outcome::NotSent(NotSent { phase, touched_socket, detail: "attempt_timeout passed".into() }), None)
+            }
+        };
+        (outcome, None, source, At::default())
+    }
+
+    /// Runs an attempt whose request's body is read as it is sent, within the limits of such.
+    async fn watch_stream<T>(
+        &self,
+        mut attempt: Pin<&mut impl Future<Output = T>>,
+        progress: &Progress,
+    ) -> Result<T, Limit> {
+        let options = &self.call.options;
+        let began = Instant::now();
+        let limits = StreamLimits { began, request: options.request_timeout, write_idle: options.write_idle_timeout };
+        let own = options.attempt_timeout.map(|limit| began + limit);
+        let due = || limits.due(self.call.body.upload(), progress.reads());
+        loop {
+            let look_again = limits.look_again(Instant::now());
+            let at = due().map(|due| due.at).into_iter().chain(look_again).chain(own).min();
+            let Some(at) = at else { return Ok(attempt.await) };
+            if let Ok(done) = timeout_at(at, attempt.as_mut()).await {
+                return Ok(done);
+            }
+            let now = Instant::now();
+            if own.is_some_and(|own| own <= now) {
+                return Err(Limit::Attempt);
+            }
+            if let Some(Due { limit, option, .. }) = due().filter(|due| due.at <= now) {
+                return Err(Limit::Call { limit, option });
+            }
+        }
+    }
+
     /// When the attempt that begins now must be over, and what bounds it.
     fn bound(&self) -> Option<(Instant, Limit)> {
-        let call = self.deadline().map(|deadline| (self.started + deadline, Limit::Call));
+        let of_call = |deadline| (self.started + deadline, Limit::Call { limit: deadline, option: "request_timeout" });
+        let call = self.deadline().map(of_call);
         let own = self.call.options.attempt_timeout.map(|limit| (Instant::now() + limit, Limit::Attempt));
         match (call, own) {
             (Some(call), Some(own)) if own.0 < call.0 => Some(own),
@@ -262,6 +309,7 @@ impl Running<'_> {
             ControlFlow::Break(over) => return over,
             ControlFlow::Continue(reading) => reading,
         };
+        progress.reads_body();
         let whole = read_whole(&mut reading.body, limit).await;
         let Reading { mut facts, head, at, .. } = reading;
         match whole {
@@ -296,7 +344,7 @@ impl Running<'_> {
         ControlFlow::Continue((Reading { facts, head, body, at }, limit))
     }
 
-    /// `request_timeout`, which does not bound a streamed request body: how long that takes is its sender's matter.
+    /// `request_timeout`, which does not bound a streamed request body: that has [limits of its own](StreamLimits).
     fn deadline(&self) -> Option<Duration> {
         self.call.options.request_timeout.filter(|_| !self.call.body.is_stream())
     }
@@ -357,7 +405,7 @@ impl At {
 }
 
 enum Limit {
-    Call,
+    Call { limit: Duration, option: &'static str },
     Attempt,
 }
 

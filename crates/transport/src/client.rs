@@ -270,6 +270,14 @@ impl ClientBuilder {
         self
     }
 
+    /// Ends a call when a part of its streamed request body was at hand and the server took none of it for this long;
+    /// zero means never. How long the stream itself takes to yield more is not limited. Default 60 s.
+    #[must_use]
+    pub fn write_idle_timeout(mut self, timeout: Duration) -> Self {
+        self.defaults.write_idle_timeout = timeout;
+        self
+    }
+
     /// How much of a streamed request body is kept to be sent again, in bytes. Default 65,536.
     #[must_use]
     pub fn replay_buffer_limit(mut self, bytes: usize) -> Self {

@@ -8,6 +8,7 @@ use oncebox_policy::{Ledger, Outcome, Record, ReturnReason, Verdict};
 
 use crate::body::BoxError;
 use crate::dial::DialError;
+use crate::limit::{Expired, Step};
 
 /// A call that ended without an answer to hand on, or that could not be made.
 ///
@@ -94,6 +95,11 @@ impl Error {
         matches!(self.outcome(), Some(Outcome::TimedOut { .. }))
     }
 
+    /// What the call waited for when a limit ended it: `None` where none did.
+    pub fn timed_out_in(&self) -> Option<Step> {
+        self.expired().map(|expired| expired.step)
+    }
+
     /// Whether no connection could be made.
     pub fn is_connect(&self) -> bool {
         matches!(self.outcome(), Some(Outcome::NotSent(not_sent)) if not_sent.phase.is_dial())
@@ -101,6 +107,11 @@ impl Error {
 }
 
 impl Error {
+    /// The limit that ended the call.
+    fn expired(&self) -> Option<&Expired> {
+        self.0.source.as_ref()?.downcast_ref()
+    }
+
     /// What the last dial tried, of which evidence keeps the beginning only.
     fn dial_error(&self) -> Option<&DialError> {
         self.0.source.as_ref()?.downcast_ref()
@@ -121,8 +132,10 @@ impl fmt::Display for Error {
                     }
                     _ => write!(f, "{target}: {}", self.evidence())?,
                 }
-                if let Some(reason) = self.reason() {
-                    write!(f, "; {reason}")?;
+                match (self.expired(), self.reason()) {
+                    (Some(expired), _) => write!(f, ": {expired}")?,
+                    (None, Some(reason)) => write!(f, "; {reason}")?,
+                    (None, None) => {}
                 }
                 match self.attempts().len() {
                     0 | 1 => Ok(()),

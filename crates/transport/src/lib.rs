@@ -29,6 +29,7 @@ mod conn;
 mod dial;
 mod error;
 mod io;
+mod limit;
 mod options;
 mod pool;
 mod proxy;
@@ -42,6 +43,7 @@ pub use call::History;
 pub use client::{Client, ClientBuilder};
 pub use dial::{Resolve, Resolving};
 pub use error::{BodyError, Error};
+pub use limit::Step;
 pub use options::{CallOptions, HttpVersion};
 pub use proxy::Proxy;
 

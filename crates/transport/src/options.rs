@@ -19,6 +19,9 @@ const HTTP1_KEEPALIVE_EXPIRY: Duration = Duration::from_secs(4);
 /// How long a connection with open streams may be silent before it is asked whether it lives.
 const DEFAULT_PING_INTERVAL: Duration = Duration::from_secs(20);
 
+/// How long a server may take none of a request's streamed body, as long as it may send none of a response's.
+const DEFAULT_WRITE_IDLE_TIMEOUT: Duration = DEFAULT_READ_IDLE_TIMEOUT;
+
 /// How long the answer may take.
 const DEFAULT_PING_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -91,6 +94,7 @@ pub struct CallOptions {
     request_timeout: Option<Duration>,
     attempt_timeout: Option<Duration>,
     read_idle_timeout: Option<Duration>,
+    write_idle_timeout: Option<Duration>,
     permit: Option<Permit>,
     mints: bool,
     reconciles: bool,
@@ -116,8 +120,9 @@ impl CallOptions {
         self
     }
 
-    /// The call's deadline; zero means none. It ends when a streaming response is handed on, and does not bound a
-    /// streamed request body.
+    /// The call's deadline; zero means none. It ends when a streaming response is handed on. Where the request's body is
+    /// a stream it bounds each attempt up to the body's first byte, and then from its last one on: how long the body
+    /// itself takes is its sender's matter, but for [`write_idle_timeout`](Self::write_idle_timeout).
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = Some(timeout);
@@ -135,6 +140,14 @@ impl CallOptions {
     #[must_use]
     pub fn read_idle_timeout(mut self, timeout: Duration) -> Self {
         self.read_idle_timeout = Some(timeout);
+        self
+    }
+
+    /// Ends the call when a part of its streamed request body was at hand and the server took none of it for this long;
+    /// zero means never.
+    #[must_use]
+    pub fn write_idle_timeout(mut self, timeout: Duration) -> Self {
+        self.write_idle_timeout = Some(timeout);
         self
     }
 
@@ -168,6 +181,7 @@ pub(crate) struct Defaults {
     pub(crate) request_timeout: Duration,
     pub(crate) attempt_timeout: Duration,
     pub(crate) read_idle_timeout: Duration,
+    pub(crate) write_idle_timeout: Duration,
     pub(crate) replay_buffer_limit: usize,
 }
 
@@ -178,6 +192,7 @@ impl Default for Defaults {
             request_timeout: DEFAULT_REQUEST_TIMEOUT,
             attempt_timeout: Duration::ZERO,
             read_idle_timeout: DEFAULT_READ_IDLE_TIMEOUT,
+            write_idle_timeout: DEFAULT_WRITE_IDLE_TIMEOUT,
             replay_buffer_limit: DEFAULT_REPLAY_BUFFER_LIMIT,
         }
     }
@@ -190,6 +205,7 @@ pub(crate) struct Resolved {
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) attempt_timeout: Option<Duration>,
     pub(crate) read_idle_timeout: Option<Duration>,
+    pub(crate) write_idle_timeout: Option<Duration>,
     pub(crate) replay_buffer_limit: usize,
     pub(crate) permit: Option<Permit>,
     pub(crate) mints: bool,
@@ -206,6 +222,7 @@ impl Defaults {
             request_timeout: nonzero(options.request_timeout.unwrap_or(self.request_timeout)),
             attempt_timeout: nonzero(options.attempt_timeout.unwrap_or(self.attempt_timeout)),
             read_idle_timeout: nonzero(options.read_idle_timeout.unwrap_or(self.read_idle_timeout)),
+            write_idle_timeout: nonzero(options.write_idle_timeout.unwrap_or(self.write_idle_timeout)),
             replay_buffer_limit: self.replay_buffer_limit,
             permit: options.permit.or_else(|| Permit::of_method(method.as_str())),
             mints: options.mints,

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use http::{HeaderName, HeaderValue, Method, Request};
 use oncebox_faults::{Answer, ErrorCode, Fault, Goaway, LastId, Moment, Rule, Script, Server};
 use oncebox_transport::policy::{Cause, Outcome, Phase, Unknown};
@@ -58,12 +59,13 @@ async fn over_tls(script: Script) -> Server {
 
 /// A row of the fault table: a script, and what must hold of a client against it.
 async fn row(script: Script, holds: impl AsyncFn(Kind, Server, Client)) {
-    for kind in TUNNELS {
+    let through_kind = async |kind| {
         let server = over_tls(script.clone()).await;
         let (scripted, client) = through(kind, &server, Manner::default()).await;
         holds(kind, server, client.build()).await;
         assert!(!scripted.asked().is_empty(), "{kind:?}: nothing went through the proxy");
-    }
+    };
+    join_all(TUNNELS.map(through_kind)).await;
 }
 
 #[tokio::test]
@@ -192,7 +194,7 @@ async fn kept_connections_that_end_lose_no_post_over_http_1() {
             }
             assert!(!scripted.asked().is_empty());
         };
-        futures_util::future::join_all(KINDS.map(through_kind)).await;
+        join_all(KINDS.map(through_kind)).await;
     }
 }
 

@@ -3,7 +3,7 @@
 mod replay;
 mod response;
 
-pub(crate) use replay::{AttemptBody, BodyUse, Replay};
+pub(crate) use replay::{AttemptBody, BodyUse, Replay, Upload};
 pub(crate) use response::Held;
 pub use response::ResponseBody;
 

@@ -10,6 +10,7 @@ use http::HeaderMap;
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::BoxError;
 
@@ -52,6 +53,7 @@ impl Replay {
             read: 0,
             attempt: 0,
             failed: false,
+            upload: Upload::NotBegun,
         };
         Self { kind: Kind::Stream(Arc::new(Mutex::new(source))) }
     }
@@ -63,12 +65,12 @@ impl Replay {
             Kind::Stream(source) => {
                 let mut locked = source.lock();
                 locked.attempt += 1;
+                locked.upload = Upload::NotBegun;
                 let replay = locked.mirror.as_ref().map(|m| m.frames.iter().cloned().collect()).unwrap_or_default();
                 let view = View::Stream {
-                    attempt: locked.attempt,
                     replay,
                     hint: locked.hint,
-                    source: source.clone(),
+                    reader: Reader { source: source.clone(), attempt: locked.attempt },
                     ended: false,
                 };
                 drop(locked);
@@ -93,6 +95,14 @@ impl Replay {
         }
     }
 
+    /// How far the running attempt has come with a stream.
+    pub(crate) fn upload(&self) -> Upload {
+        match &self.kind {
+            Kind::Bytes(_) => Upload::NotBegun,
+            Kind::Stream(source) => source.lock().upload,
+        }
+    }
+
     pub(crate) fn is_stream(&self) -> bool {
         matches!(self.kind, Kind::Stream(_))
     }
@@ -103,6 +113,19 @@ impl Replay {
             source.lock().mirror = None;
         }
     }
+}
+
+/// How far an attempt has come with a body that is read as it is sent, and since when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Upload {
+    /// Nobody has asked for a byte of it.
+    NotBegun,
+    /// The caller's stream is to yield more.
+    Source,
+    /// What it yielded waits to be taken by the connection.
+    Peer(Instant),
+    /// The connection has taken all of it, or wants no more.
+    Over(Instant),
 }
 
 struct Source {
@@ -116,6 +139,7 @@ struct Source {
     /// The newest attempt; only it may read.
     attempt: u64,
     failed: bool,
+    upload: Upload,
 }
 
 #[derive(Default)]
@@ -183,13 +207,28 @@ pub(crate) struct AttemptBody {
 enum View {
     Bytes(Option<Bytes>),
     Stream {
-        attempt: u64,
         /// What earlier attempts read, to be sent first.
         replay: VecDeque<Piece>,
         hint: SizeHint,
-        source: Arc<Mutex<Source>>,
+        reader: Reader,
         ended: bool,
     },
+}
+
+/// One attempt's hold on the stream.
+struct Reader {
+    source: Arc<Mutex<Source>>,
+    attempt: u64,
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut source = self.source.lock();
+        // A connection that knows the length lets go after the last byte, and never asks for the end.
+        if source.attempt == self.attempt && !matches!(source.upload, Upload::Over(_)) {
+            source.upload = Upload::Over(Instant::now());
+        }
+    }
 }
 
 impl AttemptBody {
@@ -209,16 +248,24 @@ impl http_body::Body for AttemptBody {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut self.kind {
             View::Bytes(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
-            View::Stream { attempt, replay, source, ended, .. } => {
-                if let Some(piece) = replay.pop_front() {
-                    return Poll::Ready(Some(Ok(piece.into_frame())));
-                }
-                let mut source = source.lock();
-                if source.attempt != *attempt {
+            View::Stream { replay, reader, ended, .. } => {
+                let mut source = reader.source.lock();
+                if source.attempt != reader.attempt {
                     return Poll::Ready(Some(Err("a later attempt has taken over this body".into())));
                 }
-                let polled = source.poll(cx);
-                *ended = source.body.is_none() && !source.failed;
+                let polled = match replay.pop_front() {
+                    Some(piece) => Poll::Ready(Some(Ok(piece.into_frame()))),
+                    None => {
+                        let polled = source.poll(cx);
+                        *ended = source.body.is_none() && !source.failed;
+                        polled
+                    }
+                };
+                source.upload = match &polled {
+                    Poll::Pending => Upload::Source,
+                    Poll::Ready(Some(Ok(_))) => Upload::Peer(Instant::now()),
+                    Poll::Ready(_) => Upload::Over(Instant::now()),
+                };
                 polled
             }
         }

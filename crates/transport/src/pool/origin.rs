@@ -258,6 +258,8 @@ const DIALS: u8 = 1;
 const IN_LINE: u8 = 2;
 /// The head may have been written.
 const SENT: u8 = 3;
+/// The response's head has come, and its body is being read.
+const READS: u8 = 4;
 
 impl Progress {
     fn is(&self, stage: u8) {
@@ -272,7 +274,15 @@ impl Progress {
         self.is(DIALS);
     }
 
+    pub(crate) fn reads_body(&self) {
+        self.is(READS);
+    }
+
+    pub(crate) fn reads(&self) -> bool {
+        self.0.load(Ordering::Acquire) == READS
+    }
+
     pub(crate) fn is_sent(&self) -> bool {
-        self.0.load(Ordering::Acquire) == SENT
+        self.0.load(Ordering::Acquire) >= SENT
     }
 }
