@@ -11,6 +11,8 @@ use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use oncebox_protocol::Operation;
 use oncebox_protocol::headers::X_API_KEY;
+use oncebox_transport::policy::IdempotencyKeys;
+use oncebox_transport::policy::create::Intent;
 use oncebox_transport::{Body, CallOptions, History, HttpVersion};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,6 +20,8 @@ use serde::de::DeserializeOwned;
 use crate::config::{Config, Given, VARIABLES};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
+use crate::once::{CreateOptions, Creates, Leftover, Order, Origin};
+use crate::sandbox::Sandbox;
 
 pub(crate) static AGENT: HeaderValue = HeaderValue::from_static(concat!("oncebox-rust/", env!("CARGO_PKG_VERSION")));
 
@@ -41,6 +45,7 @@ pub struct Client {
 
 struct Inner {
     config: Config,
+    creates: Creates,
     #[cfg(feature = "local")]
     local: Mutex<Option<oncebox_local::LocalServer>>,
 }
@@ -96,19 +101,56 @@ impl Client {
         };
         // Nothing of the environment: it speaks of another server.
         let config = Config::resolve(given, &|_| None)?;
-        Ok(Self { inner: Arc::new(Inner { config, local: Mutex::new(Some(server)) }) })
+        Ok(Self { inner: Arc::new(Inner { config, creates: Creates::default(), local: Mutex::new(Some(server)) }) })
     }
 
-    /// Ends what the client started: the embedded host, where there is one.
-    pub async fn close(&self) {
+    /// Finds out what became of a create: the sandbox that carries this intent, or `None` when none was made. From any
+    /// process that has the intent, which an [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) error names. It makes
+    /// and kills nothing. That none was made is only believed when look-ups stayed empty for `settle`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) for a text that is no intent, before any I/O;
+    /// [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) when it could not be found out in time.
+    pub async fn resolve(&self, intent: &str) -> Result<Option<Sandbox>, Error> {
+        let intent = Intent::parse(intent).map_err(|error| Error::invalid(format!("intent: {intent:?}: {error}")))?;
+        let order = Order {
+            intent,
+            origin: Origin::Resolve,
+            body: oncebox_protocol::api::NewSandbox::default(),
+            idempotency_key: None,
+            request_timeout: None,
+        };
+        self.creates().make(self, order).await
+    }
+
+    /// Ends what the client started: waits for what creates still clear away in the background, bounded by their
+    /// `cleanup_timeout`, and ends the embedded host, where there is one. Returns what may live on although nobody wants
+    /// it, which is nothing unless the servers could not be reached; it is also logged.
+    pub async fn close(&self) -> Vec<Leftover> {
+        let left = self.creates().close(self.create_options().cleanup_timeout).await;
+        for left in &left {
+            tracing::warn!("{left}");
+        }
         #[cfg(feature = "local")]
         {
             // Taken in a statement of its own: the lock is not held while the server stops.
             let server = self.inner.local.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(server) = server {
                 server.stop().await;
+                // Its sandboxes ended with it.
+                return Vec::new();
             }
         }
+        left
+    }
+
+    pub(crate) fn creates(&self) -> &Creates {
+        &self.inner.creates
+    }
+
+    pub(crate) fn create_options(&self) -> CreateOptions {
+        self.inner.config.creates
     }
 
     pub(crate) fn endpoint(&self) -> &Endpoint {
@@ -119,8 +161,8 @@ impl Client {
         &self.inner.config.transport
     }
 
-    /// Makes a control-plane call and reads its answer.
-    pub(crate) async fn call(&self, call: ApiCall<'_>) -> Result<Response<Bytes>, Error> {
+    /// A control-plane request.
+    pub(crate) async fn request(&self, call: ApiCall<'_>) -> Result<Request<Body>, Error> {
         let path = call
             .operation
             .path_for(&call.parameters)
@@ -131,6 +173,7 @@ impl Client {
             .body(Body::from(call.body.unwrap_or_default()))
             .map_err(|e| Error::invalid(format!("{}: {e}", call.operation.id)))?;
         let headers = request.headers_mut();
+        headers.extend(self.inner.config.headers.clone());
         headers.extend(call.headers);
         headers.insert(X_API_KEY, self.inner.config.api_key.clone());
         headers.insert(USER_AGENT, AGENT.clone());
@@ -138,27 +181,26 @@ impl Client {
         if !matches!(request.method(), &http::Method::GET | &http::Method::DELETE) {
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
-        let mut options = CallOptions::new().mints(call.operation.mints);
-        if let Some(permit) = call.operation.permit() {
+        Ok(request)
+    }
+
+    /// Makes a control-plane call and reads its answer.
+    pub(crate) async fn call(&self, call: ApiCall<'_>) -> Result<Response<Bytes>, Error> {
+        let (operation, action) = (call.operation, call.action);
+        let mut options = CallOptions::new().mints(operation.mints);
+        if let Some(permit) = operation.permit() {
             options = options.permit(permit);
         }
         if let Some(timeout) = call.request_timeout {
             options = options.request_timeout(timeout);
         }
-        let response = self
-            .transport()
-            .send_collected(request, options)
-            .await
-            .map_err(|error| Error::transport(call.action, error))?;
+        let request = self.request(call).await?;
+        let response =
+            self.transport().send_collected(request, options).await.map_err(|error| Error::transport(action, error))?;
         if response.status().is_success() {
             return Ok(response);
         }
-        Err(Error::answer(
-            call.action,
-            response.status().as_u16(),
-            response.body(),
-            response.extensions().get::<History>(),
-        ))
+        Err(Error::answer(action, response.status().as_u16(), response.body(), response.extensions().get::<History>()))
     }
 }
 
@@ -265,6 +307,36 @@ impl ClientBuilder {
         self
     }
 
+    /// Whether the server is taken to honour idempotency keys on creates. Default: not before it has shown that it does.
+    #[must_use]
+    pub fn idempotency_keys(mut self, keys: IdempotencyKeys) -> Self {
+        self.given.creates.idempotency_keys = keys;
+        self
+    }
+
+    /// How long look-ups must stay empty, counted from the loss, before a create counts as not carried out. It must be
+    /// longer than an effect may come late plus what lists lag. Default 10 s.
+    #[must_use]
+    pub fn settle(mut self, settle: Duration) -> Self {
+        self.given.creates.settle = settle;
+        self
+    }
+
+    /// The bound of what goes on after a create has ended: sweeping doubles, clearing away what was given up. Default
+    /// 30 s.
+    #[must_use]
+    pub fn cleanup_timeout(mut self, timeout: Duration) -> Self {
+        self.given.creates.cleanup_timeout = timeout;
+        self
+    }
+
+    /// A header for every request to the control plane.
+    #[must_use]
+    pub fn api_header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.given.headers.push((name.into(), value.into()));
+        self
+    }
+
     /// Which HTTP version to speak. Default: `E2B_HTTP_VERSION` ("1.1" or "2"), else HTTP/1.1.
     #[must_use]
     pub fn http_version(mut self, version: HttpVersion) -> Self {
@@ -287,6 +359,7 @@ impl ClientBuilder {
         Ok(Client {
             inner: Arc::new(Inner {
                 config,
+                creates: Creates::default(),
                 #[cfg(feature = "local")]
                 local: Mutex::default(),
             }),

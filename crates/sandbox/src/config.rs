@@ -3,12 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderName, HeaderValue};
 use oncebox_transport::HttpVersion;
 use oncebox_transport::policy::retries_option;
 
 use crate::endpoint::{DEFAULT_DOMAIN, Endpoint};
 use crate::error::{Error, ErrorKind};
+use crate::once::CreateOptions;
 
 /// The environment variables that are read.
 pub(crate) const VARIABLES: [&str; 8] = [
@@ -36,12 +37,16 @@ pub(crate) struct Given {
     pub(crate) retries: Option<u32>,
     pub(crate) connection_retries: Option<u32>,
     pub(crate) http_version: Option<HttpVersion>,
+    pub(crate) creates: CreateOptions,
+    pub(crate) headers: Vec<(String, String)>,
 }
 
 /// Options as they hold.
 pub(crate) struct Config {
     pub(crate) api_key: HeaderValue,
     pub(crate) endpoint: Endpoint,
+    pub(crate) creates: CreateOptions,
+    pub(crate) headers: HeaderMap,
     pub(crate) transport: oncebox_transport::Client,
 }
 
@@ -54,6 +59,8 @@ impl Config {
         let sandbox_url = given.sandbox_url.or_else(|| variable("E2B_SANDBOX_URL"));
         let endpoint =
             Endpoint::new(domain.as_deref().unwrap_or(DEFAULT_DOMAIN), api_url.as_deref(), sandbox_url.as_deref())?;
+
+        let headers = given.headers.iter().map(|(name, value)| header(name, value)).collect::<Result<_, _>>()?;
 
         let mut transport = oncebox_transport::Client::builder();
         if let Some(timeout) = given.request_timeout {
@@ -88,7 +95,7 @@ impl Config {
         if let Some(seconds) = number(&variable, "E2B_KEEPALIVE_EXPIRY")? {
             transport = transport.keepalive_expiry(Duration::from_secs(seconds.into()));
         }
-        Ok(Self { api_key, endpoint, transport: transport.build() })
+        Ok(Self { api_key, endpoint, creates: given.creates, headers, transport: transport.build() })
     }
 }
 
@@ -111,6 +118,14 @@ fn api_key(key: Option<String>) -> Result<HeaderValue, Error> {
         .map_err(|_| Error::invalid("api_key: it holds characters that a header cannot carry"))?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
+    // The value may be a secret.
+    match (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+        (Ok(name), Ok(value)) => Ok((name, value)),
+        _ => Err(Error::invalid(format!("api_header: {name:?} and its value make no header"))),
+    }
 }
 
 /// The policy's own check, which names the option, the value and the rule.

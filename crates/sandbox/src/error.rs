@@ -8,7 +8,7 @@ use std::time::Duration;
 use connectrpc::{ConnectError, ErrorCode};
 use oncebox_protocol::{ErrorBody, edge};
 use oncebox_transport::History;
-use oncebox_transport::policy::{Edge, Ledger, Outcome, Record};
+use oncebox_transport::policy::{Edge, Ledger, Outcome, Record, ReturnReason};
 
 /// Any failure of this crate. Clones are cheap.
 ///
@@ -28,6 +28,8 @@ struct Inner {
     ledger: Option<Ledger>,
     retry_after: Option<Duration>,
     intent: Option<String>,
+    /// It is certain that nothing was made or is left, whatever became of single attempts.
+    nothing_done: bool,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -61,6 +63,10 @@ pub enum ErrorKind {
     OutcomeUnknown,
     /// The connection was lost while a response was read. What it told of may go on.
     ConnectionLost,
+    /// The idempotency key or the intent stands for another request.
+    IntentMismatch,
+    /// The sandbox was made twice, and the other one of its intent stays.
+    Superseded,
     /// The server does not offer this.
     Unsupported,
     /// The server answered with another status, or with something that makes no sense.
@@ -152,6 +158,24 @@ impl Error {
         self.change(|inner| inner.intent = Some(intent.to_owned()))
     }
 
+    /// Adds the history of a call that keeps its own.
+    pub(crate) fn with_ledger(self, ledger: &Ledger) -> Self {
+        self.change(|inner| inner.ledger = Some(ledger.clone()))
+    }
+
+    /// Says that it was found out that nothing was done.
+    pub(crate) fn nothing_done(self, retry_after: Option<Duration>) -> Self {
+        self.change(|inner| {
+            inner.nothing_done = true;
+            inner.retry_after = retry_after;
+        })
+    }
+
+    /// Adds why it was not tried again.
+    pub(crate) fn because(self, reason: ReturnReason) -> Self {
+        self.change(|inner| inner.message = format!("{}; {reason}", inner.message))
+    }
+
     fn doing(&self, action: &str) -> Self {
         self.clone().change(|inner| inner.action = action.to_owned())
     }
@@ -168,6 +192,7 @@ impl Error {
                 ledger: shared.ledger.clone(),
                 retry_after: shared.retry_after,
                 intent: shared.intent.clone(),
+                nothing_done: shared.nothing_done,
                 source: Some(Box::new(Self(shared))),
             },
         };
@@ -185,6 +210,7 @@ impl Error {
             ledger: None,
             retry_after: None,
             intent: None,
+            nothing_done: false,
             source: None,
         }
     }
@@ -226,6 +252,9 @@ impl Error {
 
     /// Whether the request may have had its effect although it failed. `false` is a promise.
     pub fn may_have_been_processed(&self) -> bool {
+        if self.0.nothing_done {
+            return false;
+        }
         let last = match self.kind() {
             ErrorKind::OutcomeUnknown | ErrorKind::ConnectionLost => true,
             // A server that failed, or whose answer makes no sense, has not said that it did nothing.
@@ -253,7 +282,7 @@ impl Error {
     }
 
     /// Whether nobody knows what the request did.
-    pub fn is_outcome_unknown(&self) -> bool {
+    pub fn outcome_unknown(&self) -> bool {
         self.kind() == ErrorKind::OutcomeUnknown
     }
 }
@@ -271,13 +300,14 @@ impl fmt::Display for Error {
             write!(f, " (intent {intent})")?;
         }
         // A transport error's message has the history already.
-        if self.0.status.is_some() && self.attempts().len() > 1 {
-            write!(f, "; {} attempts:", self.attempts().len())?;
-            if let Some(ledger) = &self.0.ledger {
-                write!(f, "\n{ledger}")?;
+        let is_told = self.0.source.as_ref().is_some_and(|source| source.is::<oncebox_transport::Error>());
+        match (&self.0.ledger, self.attempts().len()) {
+            (Some(ledger), count) if !is_told && (count > 1 || (count == 1 && self.0.status.is_none())) => {
+                let s = if count == 1 { "" } else { "s" };
+                write!(f, "; {count} attempt{s}:\n{ledger}")
             }
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -48,6 +48,7 @@ mod config;
 mod endpoint;
 mod error;
 mod files;
+mod once;
 mod rpc;
 mod sandbox;
 
@@ -55,9 +56,11 @@ pub use client::{Client, ClientBuilder};
 pub use commands::{Command, CommandEvent, CommandHandle, CommandOutput, Commands, Exit, ProcessInfo};
 pub use error::{Error, ErrorKind};
 pub use files::{Entry, EntryKind, Files};
-pub use sandbox::{CreateSandbox, Killed, ListSandboxes, Sandbox, SandboxInfo, SandboxState};
+pub use once::Leftover;
+pub use sandbox::{Came, CreateSandbox, Killed, ListSandboxes, Sandbox, SandboxInfo, SandboxState};
 
 pub use oncebox_protocol::envd_rest::WrittenFile;
+pub use oncebox_transport::policy::IdempotencyKeys;
 pub use oncebox_transport::{Body, BodyError, HttpVersion, ResponseBody};
 
 #[cfg(feature = "local")]

@@ -20,6 +20,7 @@ use oncebox_transport::{Body, BodyError, BoxError, CallOptions, History, Respons
 
 use crate::client::AGENT;
 use crate::endpoint::ENVD_PORT;
+use crate::sandbox::{Successor, check_successor};
 use crate::{Client, Error};
 
 /// How often envd shows that a silent stream is alive, in seconds (protocol fact: what the official SDKs ask for; it
@@ -38,6 +39,7 @@ pub(crate) struct Envd {
     client: Client,
     base: String,
     headers: HeaderMap,
+    successor: Successor,
 }
 
 impl Envd {
@@ -52,7 +54,12 @@ impl Envd {
         if let Some(token) = token {
             headers.insert(X_ACCESS_TOKEN, secret(token.expose(), "the sandbox's access token")?);
         }
-        Ok(Self { client: client.clone(), base, headers })
+        Ok(Self { client: client.clone(), base, headers, successor: Successor::default() })
+    }
+
+    /// Where it is told that the sandbox lost to another one of its intent.
+    pub(crate) fn superseded_by(self, successor: Successor) -> Self {
+        Self { successor, ..self }
     }
 
     pub(crate) fn process(&self, call: RpcCall<'_>) -> Result<ProcessClient<RpcTransport>, Error> {
@@ -66,6 +73,7 @@ impl Envd {
     }
 
     fn rpc(&self, call: RpcCall<'_>) -> Result<(RpcTransport, ClientConfig), Error> {
+        check_successor(&self.successor, "call the sandbox")?;
         let base: Uri = self.base.parse().map_err(|e| Error::invalid(format!("sandbox_url: {e}")))?;
         let mut headers = self.headers.clone();
         headers.insert(KEEPALIVE_PING_INTERVAL, HeaderValue::from(KEEPALIVE_SECONDS));
@@ -89,6 +97,7 @@ impl Envd {
         headers: HeaderMap,
         body: Body,
     ) -> Result<Response<ResponseBody>, Error> {
+        check_successor(&self.successor, action)?;
         let mut request = Request::builder()
             .method(operation.method.clone())
             .uri(format!("{}{}{query}", self.base, operation.path))

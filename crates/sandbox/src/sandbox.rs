@@ -5,12 +5,15 @@ mod list;
 
 pub use create::CreateSandbox;
 pub(crate) use create::is_env_name;
+pub(crate) use list::metadata_filter;
 pub use list::{ListSandboxes, SandboxInfo, SandboxState};
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::Response;
 use oncebox_protocol::{api, operations};
 
 use crate::Client;
@@ -39,6 +42,23 @@ struct Inner {
     envd_version: String,
     domain: Option<String>,
     intent: Option<String>,
+    came: Came,
+    successor: Successor,
+}
+
+/// Where the handle's sandbox lost to another one of its intent: the id of that one.
+pub(crate) type Successor = Arc<OnceLock<String>>;
+
+/// How a handle came to its sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Came {
+    /// The create was answered with it.
+    Created,
+    /// The create's answer was lost; the sandbox was looked up by its intent.
+    Adopted,
+    /// It was connected to by its id.
+    Connected,
 }
 
 /// What a kill found.
@@ -83,7 +103,7 @@ impl Sandbox {
         let id = check_id(id)?;
         let call = ApiCall::new(&operations::CONNECT_SANDBOX, ACTION, [id]);
         let response = client.call(call.json(&api::ConnectSandbox::default())?).await?;
-        Self::from_answer(client, parse(ACTION, &response)?, None)
+        Self::build(client, parse(ACTION, &response)?, None, Came::Connected, Successor::default())
     }
 
     /// Lists sandboxes. Set filters on what this returns, and await it.
@@ -91,10 +111,28 @@ impl Sandbox {
         ListSandboxes::new(client)
     }
 
-    fn from_answer(client: &Client, answer: api::Sandbox, intent: Option<String>) -> Result<Self, Error> {
+    /// The sandbox of a create.
+    pub(crate) fn made(
+        client: &Client,
+        answer: api::Sandbox,
+        intent: String,
+        came: Came,
+        successor: Successor,
+    ) -> Result<Self, Error> {
+        Self::build(client, answer, Some(intent), came, successor)
+    }
+
+    fn build(
+        client: &Client,
+        answer: api::Sandbox,
+        intent: Option<String>,
+        came: Came,
+        successor: Successor,
+    ) -> Result<Self, Error> {
         check_id(&answer.sandbox_id)
             .map_err(|_| Error::malformed("make the sandbox", format!("its id is {:?}", answer.sandbox_id)))?;
-        let envd = Envd::new(client, &answer.sandbox_id, answer.domain.as_deref(), answer.envd_access_token.as_ref())?;
+        let envd = Envd::new(client, &answer.sandbox_id, answer.domain.as_deref(), answer.envd_access_token.as_ref())?
+            .superseded_by(Arc::clone(&successor));
         Ok(Self {
             inner: Arc::new(Inner {
                 client: client.clone(),
@@ -104,6 +142,8 @@ impl Sandbox {
                 envd_version: answer.envd_version,
                 domain: answer.domain,
                 intent,
+                came,
+                successor,
             }),
         })
     }
@@ -128,6 +168,27 @@ impl Sandbox {
         self.inner.intent.as_deref()
     }
 
+    /// How this handle came to it.
+    pub fn came(&self) -> Came {
+        self.inner.came
+    }
+
+    /// Where two sandboxes were made for one intent, and this is the one that does not stay: the id of the other.
+    /// [`connect`](Self::connect) to that one.
+    pub fn superseded_by(&self) -> Option<&str> {
+        self.inner.successor.get().map(String::as_str)
+    }
+
+    /// Makes a control-plane call about it.
+    pub(crate) async fn call(&self, call: ApiCall<'_>) -> Result<Response<Bytes>, Error> {
+        check_successor(&self.inner.successor, call.action)?;
+        self.inner.client.call(call).await
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.inner.client
+    }
+
     /// The host name under which a port of the sandbox is reached from outside.
     pub fn host(&self, port: u16) -> String {
         self.inner.client.endpoint().host(self.id(), port, self.inner.domain.as_deref())
@@ -150,7 +211,7 @@ impl Sandbox {
     /// [`NotFound`](ErrorKind::NotFound) when it has ended.
     pub async fn info(&self) -> Result<SandboxInfo, Error> {
         const ACTION: &str = "describe the sandbox";
-        let response = self.inner.client.call(ApiCall::new(&operations::GET_SANDBOX, ACTION, [self.id()])).await?;
+        let response = self.call(ApiCall::new(&operations::GET_SANDBOX, ACTION, [self.id()])).await?;
         let detail: api::SandboxDetail = parse(ACTION, &response)?;
         Ok(detail.into())
     }
@@ -166,7 +227,7 @@ impl Sandbox {
         let body = api::SetTimeout { timeout: lifetime_seconds(lifetime)? };
         let call =
             ApiCall::new(&operations::SET_SANDBOX_TIMEOUT, "set the sandbox's timeout", [self.inner.id.as_str()]);
-        self.inner.client.call(call.json(&body)?).await.map(drop)
+        self.call(call.json(&body)?).await.map(drop)
     }
 
     /// Ends it, with all that runs in it. Its files are gone.
@@ -199,6 +260,18 @@ impl fmt::Debug for Sandbox {
             .field("id", &self.inner.id)
             .field("template", &self.inner.template)
             .finish_non_exhaustive()
+    }
+}
+
+/// A handle whose sandbox lost to another of its intent is of no use, and says so.
+pub(crate) fn check_successor(successor: &Successor, action: &str) -> Result<(), Error> {
+    match successor.get() {
+        None => Ok(()),
+        Some(other) => Err(Error::new(
+            ErrorKind::Superseded,
+            action,
+            format!("it was made twice, and the other one stays: connect to sandbox {other}"),
+        )),
     }
 }
 

@@ -24,7 +24,8 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::limit::{Due, Expired, Step, StreamLimits};
 use crate::options::{CallOptions, HttpVersion, Resolved};
-use crate::pool::{Attempted, Origin, Progress, Redacted, Wanted};
+use crate::pool::{self, Origin, Progress, Redacted, Wanted};
+use crate::single::Attempted;
 
 /// Tells a server, and whoever reads its log, that a request is the n-th attempt of its call. Sent from the second on.
 static ATTEMPT: HeaderName = HeaderName::from_static("oncebox-attempt");
@@ -105,6 +106,22 @@ impl<'a> Call<'a> {
         let span = tracing::debug_span!("call", target = %made_of.head);
         // Pinned here and below, since a future that is handed on by value is copied whole.
         pin!(running.attempts(headers)).instrument(span).await
+    }
+
+    /// Makes one attempt, which nobody judges.
+    pub(crate) async fn once(&mut self, number: usize, wanted: Wanted) -> Result<Attempted, Error> {
+        let Self { made_of, headers } = self;
+        let running =
+            Running { call: made_of, origin: made_of.client.origin(&made_of.head.uri)?, started: Instant::now() };
+        let span = tracing::debug_span!("attempt", target = %made_of.head, number);
+        let Ended { attempt, answer, source } = pin!(running.attempt(wanted, number, headers)).instrument(span).await;
+        made_of.body.commit();
+        let response = match answer {
+            Some(Answer::Collected(response)) => Some(response),
+            // It is collected, since a size was given.
+            Some(Answer::Streaming(_)) | None => None,
+        };
+        Ok(Attempted { attempt: Attempt { started: Duration::ZERO, ..attempt }, response, source })
     }
 }
 
@@ -329,7 +346,7 @@ impl Running<'_> {
     }
 
     /// Whether the attempt is over with its response's head.
-    fn answered(&self, attempted: Attempted) -> ControlFlow<Read, (Reading, usize)> {
+    fn answered(&self, attempted: pool::Attempted) -> ControlFlow<Read, (Reading, usize)> {
         let at = At::of(&attempted);
         let response = match attempted.result {
             Ok(response) => response,
@@ -395,7 +412,7 @@ struct At {
 }
 
 impl At {
-    fn of(attempted: &Attempted) -> Self {
+    fn of(attempted: &pool::Attempted) -> Self {
         Self {
             connection: attempted.connection,
             other_connection: attempted.other_connection,

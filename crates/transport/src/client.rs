@@ -111,6 +111,10 @@ impl Client {
         &self.inner.defaults
     }
 
+    pub(crate) fn max_response_size(&self) -> usize {
+        self.inner.max_response_size
+    }
+
     pub(crate) fn version(&self) -> HttpVersion {
         self.inner.version
     }

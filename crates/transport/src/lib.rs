@@ -36,6 +36,7 @@ mod proxy;
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub mod simulation;
+mod single;
 mod tls;
 
 pub use body::{Body, BoxError, ResponseBody};
@@ -46,5 +47,6 @@ pub use error::{BodyError, Error};
 pub use limit::Step;
 pub use options::{CallOptions, HttpVersion};
 pub use proxy::Proxy;
+pub use single::{Attempted, Place, RetryBudget};
 
 pub use oncebox_policy as policy;

@@ -5,20 +5,17 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 
-use oncebox_protocol::headers::IDEMPOTENCY_KEY;
-use oncebox_protocol::{SecretString, api, operations};
+use oncebox_protocol::{SecretString, api};
+use oncebox_transport::policy::create::{INTENT_METADATA, Intent};
+use tokio::runtime::Handle;
 
 use super::{Sandbox, lifetime_seconds};
 use crate::Client;
-use crate::client::{ApiCall, parse};
 use crate::error::{Error, ErrorKind};
-use crate::rpc::header;
+use crate::once::{ACTION, Order, Origin};
 
 /// Metadata of our own begins with this, and is not shown.
 pub(super) const RESERVED_METADATA: &str = "oncebox.";
-
-/// The metadata under which a sandbox keeps the intent that made it.
-const INTENT_METADATA: &str = "oncebox.intent";
 
 /// The template when none is named (protocol fact).
 const DEFAULT_TEMPLATE: &str = "base";
@@ -38,6 +35,8 @@ pub struct CreateSandbox {
     envs: BTreeMap<String, SecretString>,
     allow_internet_access: Option<bool>,
     request_timeout: Option<Duration>,
+    intent: Option<String>,
+    idempotency_key: Option<String>,
 }
 
 impl CreateSandbox {
@@ -50,6 +49,8 @@ impl CreateSandbox {
             envs: BTreeMap::new(),
             allow_internet_access: None,
             request_timeout: None,
+            intent: None,
+            idempotency_key: None,
         }
     }
 
@@ -89,18 +90,79 @@ impl CreateSandbox {
         self
     }
 
+    /// Gives the create an intent of one's own: 32 lower-case hex digits. Calls with one intent make one sandbox, in one
+    /// process certainly, in several where the server honours idempotency keys. A sandbox that carries it already is
+    /// adopted. Default: minted for this call.
+    pub fn intent(mut self, intent: impl Into<String>) -> Self {
+        self.intent = Some(intent.into());
+        self
+    }
+
+    /// Sends this idempotency key as it is with every attempt, and never another. 1 to 255 characters of `a-z`, `0-9` and
+    /// `-`; some servers refuse hyphens. Default: keys that follow from the intent.
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.idempotency_key = Some(key.into());
+        self
+    }
+
+    /// Makes the sandbox and does something with it. When that fails, or is dropped before its end, the sandbox is killed,
+    /// in the background if need be ([`Client::close`] waits for it); when it succeeds, the sandbox lives on.
+    ///
+    /// ```no_run
+    /// # async fn example(client: oncebox::Client) -> Result<(), oncebox::Error> {
+    /// use oncebox::Sandbox;
+    ///
+    /// let ready = Sandbox::create(&client)
+    ///     .scoped(|sandbox| async move {
+    ///         sandbox.files().write("setup.sh", "echo ready").await?;
+    ///         sandbox.commands().run("sh setup.sh").await?;
+    ///         Ok::<_, oncebox::Error>(sandbox)
+    ///     })
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The create's, or what `work` fails with.
+    pub async fn scoped<T, E, Fut>(self, work: impl FnOnce(Sandbox) -> Fut) -> Result<T, E>
+    where
+        E: From<Error>,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        let sandbox = self.send().await?;
+        let scope = Scope { sandbox: Some(sandbox.clone()), runtime: Handle::current() };
+        let result = work(sandbox).await;
+        scope.end(result.is_ok()).await;
+        result
+    }
+
     async fn send(self) -> Result<Sandbox, Error> {
-        const ACTION: &str = "create a sandbox";
-        let body = self.body()?;
-        let intent = mint_intent()?;
-        let body = with_intent(body, &intent);
-        let mut call = ApiCall::new(&operations::CREATE_SANDBOX, ACTION, []).json(&body)?;
-        call.headers = header(IDEMPOTENCY_KEY, &intent)?;
-        call.request_timeout = self.request_timeout;
-        let client = self.client;
-        let response = client.call(call).await.map_err(|error| unknown(error, &intent))?;
-        let answer = parse(ACTION, &response).map_err(|error| error.with_intent(&intent))?;
-        Sandbox::from_answer(&client, answer, Some(intent.clone())).map_err(|error| error.with_intent(&intent))
+        let mut body = self.body()?;
+        let (intent, origin) = match &self.intent {
+            None => (mint_intent()?, Origin::Minted),
+            Some(given) => {
+                let wrong = |error| Error::invalid(format!("intent: {given:?}: {error}"));
+                (Intent::parse(given).map_err(wrong)?, Origin::Given)
+            }
+        };
+        if let Some(key) = &self.idempotency_key {
+            let is_allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+            if !(1..=255).contains(&key.len()) || !key.bytes().all(is_allowed) {
+                let rule = "1 to 255 characters of a-z, 0-9 and -";
+                return Err(Error::invalid(format!("idempotency_key: {key:?} does not consist of {rule}")));
+            }
+        }
+        body.metadata.get_or_insert_default().insert(INTENT_METADATA.to_owned(), intent.to_string());
+        let order = Order {
+            intent,
+            origin,
+            body,
+            idempotency_key: self.idempotency_key,
+            request_timeout: self.request_timeout,
+        };
+        let made = self.client.creates().make(&self.client, order).await?;
+        made.ok_or_else(|| Error::malformed(ACTION, "no sandbox came of it").with_intent(intent.as_str()))
     }
 
     fn body(&self) -> Result<api::NewSandbox, Error> {
@@ -135,23 +197,39 @@ impl IntoFuture for CreateSandbox {
     }
 }
 
-fn with_intent(mut body: api::NewSandbox, intent: &str) -> api::NewSandbox {
-    body.metadata.get_or_insert_default().insert(INTENT_METADATA.to_owned(), intent.to_owned());
-    body
-}
-
-/// A create that was answered with something that proves nothing says so, and how to find out.
-fn unknown(error: Error, intent: &str) -> Error {
-    let known = matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::NotDone);
-    if known { error } else { error.with_intent(intent) }
-}
-
-/// 32 lower-case hex digits: keys with hyphens are refused by some servers (protocol fact).
-fn mint_intent() -> Result<String, Error> {
+fn mint_intent() -> Result<Intent, Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
-        .map_err(|error| Error::new(ErrorKind::Unsupported, "create a sandbox", format!("no randomness: {error}")))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+        .map_err(|error| Error::new(ErrorKind::Unsupported, ACTION, format!("no randomness: {error}")))?;
+    Ok(Intent::from_random(bytes))
+}
+
+/// Kills its sandbox unless all went well.
+struct Scope {
+    sandbox: Option<Sandbox>,
+    runtime: Handle,
+}
+
+impl Scope {
+    async fn end(mut self, went_well: bool) {
+        if went_well {
+            self.sandbox = None;
+        } else if let Some(sandbox) = &self.sandbox {
+            // Dropped meanwhile, it is killed in the background.
+            if sandbox.kill().await.is_ok() {
+                self.sandbox = None;
+            }
+        }
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        if let Some(sandbox) = self.sandbox.take() {
+            let client = sandbox.client();
+            client.creates().kill_later(client, sandbox.id().to_owned(), &self.runtime);
+        }
+    }
 }
 
 /// POSIX allows more than this, shells do not.
@@ -175,6 +253,8 @@ mod tests {
             (create().metadata("oncebox.intent", "x"), "metadata: \"oncebox.intent\" begins with \"oncebox.\""),
             (create().env("A=B", "x"), "env: \"A=B\" is no name"),
             (create().lifetime(Duration::ZERO), "must be longer than zero"),
+            (create().intent("ABC"), "intent: \"ABC\": an intent is 32 lower-case hex digits"),
+            (create().idempotency_key("A"), "idempotency_key: \"A\" does not consist of"),
         ] {
             let error = create.await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
@@ -184,9 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn every_intent_is_new_and_fits_every_server() {
-        let (a, b) = (mint_intent().unwrap(), mint_intent().unwrap());
-        assert_ne!(a, b);
-        assert!(a.len() == 32 && a.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)), "{a}");
+    fn every_intent_is_new() {
+        assert_ne!(mint_intent().unwrap(), mint_intent().unwrap());
     }
 }

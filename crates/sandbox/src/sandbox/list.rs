@@ -110,7 +110,7 @@ impl IntoFuture for ListSandboxes {
 
 /// Names and values are encoded, joined as a query, and then encoded once more as a query's value; and the official
 /// SDKs encode names and values twice, which servers undo (protocol fact).
-fn metadata_filter(metadata: &BTreeMap<String, String>) -> String {
+pub(crate) fn metadata_filter(metadata: &BTreeMap<String, String>) -> String {
     let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let pairs: Vec<String> =
         metadata.iter().map(|(name, value)| format!("{}={}", encode(&encode(name)), encode(&encode(value)))).collect();

@@ -1,0 +1,386 @@
+//! Does what the create machine says, one action at a time.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http::{Response, Uri};
+use oncebox_protocol::api;
+use oncebox_transport::policy::create::{
+    self, Action, Answer, ApiVersion, Create, Done, How, Input, Intent, NotDone, NotDoneReason, ServerMemory,
+};
+use oncebox_transport::policy::{Attempt, Options, Outcome, Purpose, ReturnReason};
+use oncebox_transport::{Attempted, Place, RetryBudget};
+use tokio::time::{Instant, sleep_until};
+
+use super::flight::Flight;
+use super::wire::{self, Wire};
+use super::{ACTION, Ending, Leftover, Order, Origin, kill};
+use crate::Client;
+use crate::error::{Error, ErrorKind};
+use crate::sandbox::{Came, Sandbox, Successor};
+
+/// Lifetime in seconds when none is given: v1's default differs, so it is always sent (protocol fact: v2's default).
+const DEFAULT_LIFETIME: i64 = 300;
+
+/// Carries one create, or one `resolve`, to its very end.
+pub(super) struct Driver {
+    client: Client,
+    machine: Create,
+    order: Order,
+    budget: RetryBudget,
+    began: Instant,
+    deadline: Option<Duration>,
+    cleanup_timeout: Duration,
+    /// When the call ended; from then on the cleanup's bound holds.
+    ended: Option<Duration>,
+    flight: Arc<Flight>,
+    list_version: ApiVersion,
+    sends: usize,
+    last_connection: Option<u64>,
+    /// The last answer to a send.
+    answer: Option<Response<Bytes>>,
+    /// The sandbox as it was answered last.
+    made: Option<api::Sandbox>,
+    /// Told when the handle's sandbox loses to another of the same intent.
+    successor: Successor,
+    /// The sandbox that the caller gets.
+    handle: Option<String>,
+}
+
+/// How a driver ended.
+pub(super) struct Over {
+    pub(super) flight: Arc<Flight>,
+    pub(super) left: Option<Leftover>,
+}
+
+impl Driver {
+    pub(super) fn new(
+        client: &Client,
+        mut order: Order,
+        memory: ServerMemory,
+        flight: Arc<Flight>,
+    ) -> Result<Self, Error> {
+        let transport = client.transport();
+        let given = order.request_timeout.map(|timeout| (!timeout.is_zero()).then_some(timeout));
+        let options = client.create_options();
+        let call = create::Call {
+            options: Options {
+                policy: transport.policy().clone(),
+                request_timeout: given.unwrap_or_else(|| transport.request_timeout()),
+                idempotency_keys: options.idempotency_keys,
+                settle: options.settle,
+                cleanup_timeout: options.cleanup_timeout,
+                ..Options::default()
+            },
+            idempotency_key: order.idempotency_key.clone(),
+            began: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            server: memory,
+        };
+        call.options.validate().map_err(|error| Error::invalid(error.to_string()))?;
+        let uri: Uri =
+            client.endpoint().api("/").parse().map_err(|error| Error::invalid(format!("api_url: {error}")))?;
+        let budget = transport.retry_budget(&uri).map_err(|error| Error::transport(ACTION, error))?;
+        order.body.timeout.get_or_insert(DEFAULT_LIFETIME);
+        let (deadline, cleanup_timeout) = (call.options.request_timeout, call.options.cleanup_timeout);
+        let machine = match order.origin {
+            Origin::Minted => Create::new(order.intent, call),
+            Origin::Given => Create::given(order.intent, call),
+            Origin::Resolve => Create::resolve(order.intent, call),
+        };
+        Ok(Self {
+            client: client.clone(),
+            machine,
+            order,
+            budget,
+            began: Instant::now(),
+            deadline,
+            cleanup_timeout,
+            ended: None,
+            flight,
+            list_version: ApiVersion::default(),
+            sends: 0,
+            last_connection: None,
+            answer: None,
+            made: None,
+            successor: Arc::new(OnceLock::new()),
+            handle: None,
+        })
+    }
+
+    pub(super) fn intent(&self) -> Intent {
+        self.order.intent
+    }
+
+    /// Runs to the end, which is after the caller has the result: doubles are swept, and what nobody wants is killed.
+    pub(super) async fn run(mut self, remember: impl Fn(ServerMemory)) -> Over {
+        let mut input = Input::Continue;
+        let mut abandoned = false;
+        loop {
+            let (now, random) = (self.began.elapsed(), self.client.transport().draw());
+            let step = self.machine.step(input, Some(self.budget.tokens(self.began)), now, random);
+            tracing::debug!(intent = %self.order.intent, action = ?step.action, rule = ?step.rule, "create");
+            remember(self.machine.server());
+            let action = match step.action {
+                Action::Done(done) => self.publish(Some(now), |driver| driver.done(&done).map(Some)),
+                Action::NotDone(end) => self.publish(Some(now), |driver| driver.not_done(&end)),
+                Action::Unknown(end) => self.publish(Some(now), |driver| Err(driver.unknown(&end))),
+                Action::Superseded { lost, by } => {
+                    tracing::warn!(intent = %self.order.intent, lost, by, "a sandbox lost to another of its intent");
+                    let _ = self.successor.set(by);
+                    None
+                }
+                Action::Finished { left, certain } => return self.finished(left, certain, abandoned).await,
+                action => Some(action),
+            };
+            input = match action {
+                None => Input::Continue,
+                Some(action) => match self.carry_out(action, &mut abandoned).await {
+                    Ok(input) => input,
+                    Err(error) => {
+                        self.flight.publish(Err(error.with_intent(self.order.intent.as_str())));
+                        return Over { flight: self.flight, left: None };
+                    }
+                },
+            };
+        }
+    }
+
+    fn publish(&mut self, ended: Option<Duration>, end: impl FnOnce(&mut Self) -> Ending) -> Option<Action> {
+        self.ended = self.ended.or(ended);
+        let end = end(self);
+        self.flight.publish(end);
+        None
+    }
+
+    /// One action, or the caller going away.
+    async fn carry_out(&mut self, action: Action, abandoned: &mut bool) -> Result<Input, Error> {
+        let flight = Arc::clone(&self.flight);
+        let is_over = self.ended.is_some();
+        let is_send = matches!(action, Action::Send(_));
+        // What the sweep has asked for is waited for: it has to know what it killed.
+        if *abandoned || (is_over && !matches!(action, Action::Wait { .. })) {
+            return self.execute(action).await;
+        }
+        tokio::select! {
+            biased;
+            input = self.execute(action) => input,
+            () = flight.given_up() => {
+                *abandoned = true;
+                if let Some(id) = self.handle.take() {
+                    self.kill_handle(&id).await;
+                }
+                Ok(Input::Abandoned { sent: is_send })
+            }
+        }
+    }
+
+    async fn kill_handle(&self, id: &str) {
+        if let Err(error) = kill(&self.client, id).await {
+            tracing::warn!(%error, sandbox = id, "a sandbox that nobody wants could not be killed");
+        }
+    }
+
+    async fn finished(mut self, mut left: Vec<String>, certain: bool, abandoned: bool) -> Over {
+        // The result lies there until somebody takes it, or nobody can any more.
+        if let Some(id) = self.handle.take()
+            && !abandoned
+            && !self.flight.is_taken().await
+            && kill(&self.client, &id).await.is_err()
+        {
+            left.push(id);
+        }
+        let nothing = left.is_empty() && certain;
+        let left = Leftover { intent: Some(self.order.intent.to_string()), sandboxes: left, maybe_more: !certain };
+        Over { flight: self.flight, left: (!nothing).then_some(left) }
+    }
+
+    async fn execute(&mut self, action: Action) -> Result<Input, Error> {
+        match action {
+            Action::Send(send) => {
+                let place =
+                    Place { before: self.sends, connection: send.connection, last_connection: self.last_connection };
+                let attempted = self.wire().send(&send, &self.order.body, place).await?;
+                Ok(Input::Answered(self.answered(attempted)))
+            }
+            Action::Wait { until } => {
+                match self.began.checked_add(until) {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+                Ok(Input::Continue)
+            }
+            Action::Probe => {
+                let (attempted, _) = self.record(Purpose::LookUp, |wire| async move { wire.probe().await }).await?;
+                let failure = wire::failure(&attempted);
+                Ok(Input::Probed { status: failure.status, date: failure.date })
+            }
+            Action::LookUp { version } => {
+                self.list_version = version;
+                self.look_up(version).await
+            }
+            Action::Adopt { id, .. } => self.adopt(&id).await,
+            Action::Kill { ids } => self.kill(ids).await,
+            // Ends are not for here.
+            _ => Ok(Input::Continue),
+        }
+    }
+
+    /// What is left to the call, or to what goes on after it.
+    fn wire(&self) -> Wire<'_> {
+        let until = match self.ended {
+            Some(ended) => Some(ended.saturating_add(self.cleanup_timeout)),
+            None => self.deadline,
+        };
+        Wire { client: &self.client, left: until.map(|until| until.saturating_sub(self.began.elapsed())) }
+    }
+
+    fn answered(&mut self, attempted: Attempted) -> Answer {
+        self.sends += 1;
+        self.last_connection = attempted.attempt.connection.or(self.last_connection);
+        let Attempt { connection, outcome, other_connection, failed_dials, .. } = attempted.attempt;
+        let mut answer = Answer { connection, other_connection, failed_dials, ..Answer::new(outcome) };
+        self.answer = attempted.response;
+        if let Some(response) = &self.answer {
+            answer.date = wire::date(response.headers());
+            answer.error = wire::server_error(response);
+            if response.status().is_success() {
+                self.made = serde_json::from_slice(response.body()).ok();
+                answer.sandbox = self.made.as_ref().map(|made| made.sandbox_id.clone());
+            }
+        }
+        answer
+    }
+
+    /// Makes one attempt that is no send, and writes it into the history.
+    async fn record<'a, F, Fut>(&'a mut self, purpose: Purpose, make: F) -> Result<(Attempted, Duration), Error>
+    where
+        F: FnOnce(Wire<'a>) -> Fut,
+        Fut: Future<Output = Result<Attempted, Error>> + 'a,
+    {
+        let Self { client, machine, began, deadline, ended, cleanup_timeout, .. } = self;
+        let started = began.elapsed();
+        let until = ended.map(|ended| ended.saturating_add(*cleanup_timeout)).or(*deadline);
+        let left = until.map(|until| until.saturating_sub(started));
+        let attempted = make(Wire { client, left }).await?;
+        let now = began.elapsed();
+        machine.record(purpose, &Attempt { started, ..attempted.attempt }, now);
+        Ok((attempted, now))
+    }
+
+    async fn look_up(&mut self, version: ApiVersion) -> Result<Input, Error> {
+        let intent = self.order.intent;
+        let mut listing = create::Listing { complete: false, sandboxes: Vec::new(), date: None };
+        let mut token = String::new();
+        for number in 0..wire::MAX_PAGES {
+            let (attempted, _) =
+                self.record(Purpose::LookUp, |wire| page(wire, version, intent, token.clone())).await?;
+            let failure = wire::failure(&attempted);
+            let page = attempted.response.filter(|response| response.status().is_success());
+            let Some((page, listed)) = page.and_then(|page| wire::listed(page.body()).map(|listed| (page, listed)))
+            else {
+                // What earlier pages held still counts.
+                if number == 0 {
+                    return Ok(Input::ListFailed(failure));
+                }
+                break;
+            };
+            listing.date = failure.date;
+            listing.sandboxes.extend(listed);
+            match wire::next_page(&page) {
+                Some(next) => token = next,
+                None => {
+                    listing.complete = true;
+                    break;
+                }
+            }
+        }
+        Ok(Input::Listed(listing))
+    }
+
+    async fn adopt(&mut self, id: &str) -> Result<Input, Error> {
+        let version = self.list_version;
+        let lifetime = self.order.body.timeout.unwrap_or(DEFAULT_LIFETIME);
+        let of = id.to_owned();
+        let (attempted, _) =
+            self.record(Purpose::LookUp, |wire| async move { wire.adopt(version, &of, lifetime).await }).await?;
+        let failure = wire::failure(&attempted);
+        let fetched = attempted.response.filter(|response| response.status().is_success());
+        self.made = fetched.and_then(|fetched| serde_json::from_slice(fetched.body()).ok());
+        Ok(match &self.made {
+            Some(_) => Input::Adopted,
+            None if failure.status == Some(404) => Input::AdoptGone,
+            None => Input::AdoptFailed(failure),
+        })
+    }
+
+    async fn kill(&mut self, ids: Vec<String>) -> Result<Input, Error> {
+        let (mut left, mut retry_after) = (Vec::new(), None);
+        for id in ids {
+            let of = id.clone();
+            let (attempted, _) = self.record(Purpose::Kill, |wire| async move { wire.kill(&of).await }).await?;
+            let failure = wire::failure(&attempted);
+            if !matches!(failure.status, Some(200..300 | 404)) {
+                left.push(id);
+            }
+            retry_after = retry_after.max(failure.retry_after);
+        }
+        Ok(Input::Killed { left, retry_after })
+    }
+
+    fn done(&mut self, done: &Done) -> Result<Sandbox, Error> {
+        let came = match (self.order.origin, done.how) {
+            (_, How::Acknowledged) => Came::Created,
+            (_, How::Adopted) => Came::Adopted,
+        };
+        let intent = self.order.intent.to_string();
+        let Some(made) = self.made.take().filter(|made| made.sandbox_id == done.id) else {
+            return Err(Error::malformed(ACTION, format!("sandbox {} was not described", done.id)).with_intent(&intent));
+        };
+        self.handle = (self.order.origin != Origin::Resolve).then(|| done.id.clone());
+        let successor = Arc::clone(&self.successor);
+        Sandbox::made(&self.client, made, intent.clone(), came, successor).map_err(|error| error.with_intent(&intent))
+    }
+
+    fn not_done(&self, end: &NotDone) -> Ending {
+        if end.reason == NotDoneReason::Absent {
+            return Ok(None);
+        }
+        let kind = match end.reason {
+            NotDoneReason::IntentMismatch => ErrorKind::IntentMismatch,
+            NotDoneReason::Vanished => ErrorKind::NotFound,
+            NotDoneReason::Returned(ReturnReason::DeadlinePassed | ReturnReason::DeadlineTooClose)
+                if end.status.is_none() =>
+            {
+                ErrorKind::Timeout
+            }
+            _ => ErrorKind::NotDone,
+        };
+        // The last answer speaks for itself, as long as it is what ended the call.
+        let last = self.machine.ledger().attempts().iter().rfind(|record| record.purpose == Purpose::Call);
+        let is_last = last.is_some_and(|record| matches!(record.outcome, Outcome::Responded(_)));
+        let answer = self.answer.as_ref().filter(|answer| is_last && !answer.status().is_success());
+        let error = match (end.reason, answer) {
+            (NotDoneReason::Returned(reason), Some(answer)) => {
+                Error::answer(ACTION, answer.status().as_u16(), answer.body(), None).because(reason)
+            }
+            (reason, _) => Error::new(kind, ACTION, reason.to_string()),
+        };
+        Err(error.with_ledger(self.machine.ledger()).nothing_done(end.retry_after).with_intent(self.intent().as_str()))
+    }
+
+    fn unknown(&self, end: &create::Unknown) -> Error {
+        let mut message = end.reason.to_string();
+        if let Some(candidate) = &end.candidate {
+            message.push_str(&format!("; sandbox {candidate} carries the intent and could not be fetched"));
+        }
+        message.push_str("; `client.resolve(intent)` finds out, from any process");
+        Error::new(ErrorKind::OutcomeUnknown, ACTION, message)
+            .with_ledger(self.machine.ledger())
+            .with_intent(self.intent().as_str())
+    }
+}
+
+async fn page(wire: Wire<'_>, version: ApiVersion, intent: Intent, token: String) -> Result<Attempted, Error> {
+    wire.page(version, &intent, &token).await
+}

@@ -1,0 +1,123 @@
+//! A create under way, and those who wait for it.
+
+use std::sync::{Arc, Mutex};
+
+use oncebox_protocol::api;
+use tokio::sync::{Notify, watch};
+
+use super::{Ending, Order, lock};
+
+/// A create under way.
+pub(super) struct Flight {
+    body: api::NewSandbox,
+    idempotency_key: Option<String>,
+    result: watch::Sender<Option<Ending>>,
+    over: watch::Sender<bool>,
+    waiting: Mutex<Waiting>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Waiting {
+    waiters: usize,
+    /// Somebody has the result.
+    taken: bool,
+}
+
+impl Flight {
+    pub(super) fn new(order: &Order) -> Self {
+        Self {
+            body: order.body.clone(),
+            idempotency_key: order.idempotency_key.clone(),
+            result: watch::Sender::new(None),
+            over: watch::Sender::new(false),
+            waiting: Mutex::default(),
+            changed: Notify::new(),
+        }
+    }
+
+    pub(super) fn is_of(&self, order: &Order) -> bool {
+        self.body == order.body && self.idempotency_key == order.idempotency_key
+    }
+
+    /// The first who waits.
+    pub(super) fn wait_for(self: &Arc<Self>) -> Waiter {
+        lock(&self.waiting).waiters += 1;
+        Waiter { flight: Arc::clone(self) }
+    }
+
+    /// One more who waits; `None` when it was given up.
+    pub(super) fn join(self: &Arc<Self>) -> Option<Waiter> {
+        let mut waiting = lock(&self.waiting);
+        if waiting.waiters == 0 && !waiting.taken {
+            return None;
+        }
+        waiting.waiters += 1;
+        Some(Waiter { flight: Arc::clone(self) })
+    }
+
+    pub(super) fn publish(&self, ending: Ending) {
+        self.result.send_replace(Some(ending));
+    }
+
+    /// Whether nobody waits, and nobody has the result.
+    pub(super) fn is_given_up(&self) -> bool {
+        let waiting = lock(&self.waiting);
+        waiting.waiters == 0 && !waiting.taken
+    }
+
+    /// Comes back when nobody waits any more and nobody has the result.
+    pub(super) async fn given_up(&self) {
+        while !self.is_given_up() {
+            self.changed.notified().await;
+        }
+    }
+
+    /// Comes back when the result is somebody's, or nobody's for good; then `false`.
+    pub(super) async fn is_taken(&self) -> bool {
+        loop {
+            {
+                let waiting = lock(&self.waiting);
+                if waiting.taken || waiting.waiters == 0 {
+                    return waiting.taken;
+                }
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    pub(super) fn finish(&self) {
+        self.over.send_replace(true);
+    }
+
+    pub(super) async fn over(&self) {
+        // The sender is part of this.
+        let _ = self.over.subscribe().wait_for(|over| *over).await;
+    }
+}
+
+/// Waits for a create. Dropped before it has the result, it gives up its part.
+pub(super) struct Waiter {
+    flight: Arc<Flight>,
+}
+
+impl Waiter {
+    pub(super) async fn result(self) -> Ending {
+        let mut results = self.flight.result.subscribe();
+        let result = match results.wait_for(Option::is_some).await {
+            Ok(result) => result.clone(),
+            Err(_) => None,
+        };
+        // Nothing is awaited from here on: whoever has got so far has it.
+        lock(&self.flight.waiting).taken = true;
+        result.unwrap_or(Ok(None))
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        lock(&self.flight.waiting).waiters -= 1;
+        // One task at most waits for this; a permit is kept for it.
+        self.flight.changed.notify_one();
+    }
+}

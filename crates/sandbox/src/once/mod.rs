@@ -1,0 +1,206 @@
+//! Creates that happen once: what a client remembers of its server, the creates under way, and the janitor.
+//!
+//! Each create runs in a task of its own, which asks the policy's create machine what to do. The caller only waits for it:
+//! when the caller goes away, the task becomes the janitor of what it has sent.
+
+mod drive;
+mod flight;
+mod wire;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use oncebox_protocol::{api, operations};
+use oncebox_transport::policy::create::{Intent, ServerMemory};
+use oncebox_transport::policy::{DEFAULT_CLEANUP_TIMEOUT, DEFAULT_SETTLE, IdempotencyKeys};
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
+
+use crate::Client;
+use crate::client::ApiCall;
+use crate::error::{Error, ErrorKind};
+use crate::sandbox::Sandbox;
+use drive::Driver;
+use flight::Flight;
+
+/// How creates are made, as the client's options say.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CreateOptions {
+    pub(crate) idempotency_keys: IdempotencyKeys,
+    pub(crate) settle: Duration,
+    pub(crate) cleanup_timeout: Duration,
+}
+
+impl Default for CreateOptions {
+    fn default() -> Self {
+        Self {
+            idempotency_keys: IdempotencyKeys::Auto,
+            settle: DEFAULT_SETTLE,
+            cleanup_timeout: DEFAULT_CLEANUP_TIMEOUT,
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub(crate) intent: Intent,
+    pub(crate) origin: Origin,
+    /// The create's body, for those that may send one; its metadata carries the intent already.
+    pub(crate) body: api::NewSandbox,
+    pub(crate) idempotency_key: Option<String>,
+    /// Of this call alone; `None`: the client's. Zero: none.
+    pub(crate) request_timeout: Option<Duration>,
+}
+
+/// Where the intent comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Minted,
+    Given,
+    Resolve,
+}
+
+/// What a call ends with; `None` only where `resolve` finds that none was made.
+pub(crate) type Ending = Result<Option<Sandbox>, Error>;
+
+/// The creates of a client.
+#[derive(Default)]
+pub(crate) struct Creates {
+    memory: Mutex<ServerMemory>,
+    /// By intent. Minted intents are in no other call and stay out of it.
+    flights: Mutex<HashMap<Intent, Arc<Flight>>>,
+    tasks: TaskTracker,
+    left: Mutex<Vec<Leftover>>,
+}
+
+/// What may live on although nobody wants it. [`Client::close`] tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Leftover {
+    /// The create's intent: the sandbox's metadata `oncebox.intent`. `None` where only the sandbox is known.
+    pub intent: Option<String>,
+    /// Sandboxes that were seen and may live on.
+    pub sandboxes: Vec<String>,
+    /// Whether there may be more than those.
+    pub maybe_more: bool,
+}
+
+impl fmt::Display for Leftover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.sandboxes.as_slice(), self.maybe_more) {
+            ([], _) => f.write_str("a sandbox may live on")?,
+            (ids, false) => write!(f, "may live on: {}", ids.join(", "))?,
+            (ids, true) => write!(f, "may live on: {}, and perhaps more", ids.join(", "))?,
+        }
+        match &self.intent {
+            Some(intent) => write!(f, " (intent {intent})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Creates {
+    /// Makes a sandbox, or finds it. Dropped, it is given up: what was sent is looked for and killed in the background.
+    pub(crate) async fn make(&self, client: &Client, order: Order) -> Ending {
+        if order.origin != Origin::Given {
+            let flight = Arc::new(Flight::new(&order));
+            let waiter = flight.wait_for();
+            self.launch(client, order, flight)?;
+            return waiter.result().await;
+        }
+        loop {
+            let (flight, waiter) = {
+                let mut flights = lock(&self.flights);
+                match flights.get(&order.intent).cloned() {
+                    None => {
+                        let flight = Arc::new(Flight::new(&order));
+                        let waiter = flight.wait_for();
+                        self.launch(client, order.clone(), Arc::clone(&flight))?;
+                        flights.insert(order.intent, Arc::clone(&flight));
+                        (flight, Some(waiter))
+                    }
+                    Some(flight) if !flight.is_of(&order) => {
+                        return Err(Error::new(
+                            ErrorKind::IntentMismatch,
+                            ACTION,
+                            "another create with the same intent and other options is under way",
+                        )
+                        .with_intent(order.intent.as_str()));
+                    }
+                    Some(flight) => {
+                        let waiter = flight.join();
+                        (flight, waiter)
+                    }
+                }
+            };
+            match waiter {
+                Some(waiter) => return waiter.result().await,
+                // It was given up, and is being cleared away: what this call finds must not be what that one kills.
+                None => flight.over().await,
+            }
+        }
+    }
+
+    fn launch(&self, client: &Client, order: Order, flight: Arc<Flight>) -> Result<(), Error> {
+        let driver = Driver::new(client, order, *lock(&self.memory), flight)?;
+        let (client, intent) = (client.clone(), driver.intent());
+        self.tasks.spawn(async move {
+            let ended = driver.run(|memory| *lock(&client.creates().memory) = memory).await;
+            let creates = client.creates();
+            lock(&creates.flights).remove(&intent);
+            ended.flight.finish();
+            if let Some(left) = ended.left {
+                creates.leave(left);
+            }
+        });
+        Ok(())
+    }
+
+    /// Kills a sandbox in the background. From anywhere, also where there is no runtime any more: then it is left.
+    pub(crate) fn kill_later(&self, client: &Client, id: String, runtime: &Handle) {
+        let client = client.clone();
+        self.tasks.spawn_on(
+            async move {
+                if let Err(error) = kill(&client, &id).await {
+                    tracing::warn!(%error, sandbox = id, "a sandbox that nobody wants could not be killed");
+                    client.creates().leave(Leftover { intent: None, sandboxes: vec![id], maybe_more: false });
+                }
+            },
+            runtime,
+        );
+    }
+
+    fn leave(&self, left: Leftover) {
+        lock(&self.left).push(left);
+    }
+
+    /// Waits for all that goes on in the background, which has its own bounds, and says what it left.
+    pub(crate) async fn close(&self, cleanup_timeout: Duration) -> Vec<Leftover> {
+        self.tasks.close();
+        // A create that somebody still waits for has its own deadline; it is not waited for beyond the janitor's.
+        if tokio::time::timeout(cleanup_timeout.saturating_mul(2), self.tasks.wait()).await.is_err() {
+            tracing::warn!(tasks = self.tasks.len(), "creates are still under way");
+        }
+        self.tasks.reopen();
+        std::mem::take(&mut *lock(&self.left))
+    }
+}
+
+pub(crate) const ACTION: &str = "create a sandbox";
+
+/// Ends a sandbox, with the client's retries. That it is gone already is as good.
+pub(crate) async fn kill(client: &Client, id: &str) -> Result<(), Error> {
+    let call = ApiCall::new(&operations::KILL_SANDBOX, "kill the sandbox", [id]);
+    match client.call(call).await {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// A lock that a panic elsewhere has not spoilt.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
