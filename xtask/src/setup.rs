@@ -1,11 +1,24 @@
 //! Installs what the tests need from Debian.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 use crate::command::{is_present, run};
 
 /// A program that some test needs, and the Debian package that has it.
-const TOOLS: [(&str, &str); 3] = [("python3", "python3"), ("curl", "curl"), ("nghttp", "nghttp2-client")];
+const TOOLS: [(&str, &str); 6] = [
+    ("python3", "python3"),
+    ("curl", "curl"),
+    ("nghttp", "nghttp2-client"),
+    ("nghttpx", "nghttp2-proxy"),
+    ("nginx", "nginx-light"),
+    ("haproxy", "haproxy"),
+];
+
+/// Debian's packages ask this program whether they may start their services: 101 says no.
+const POLICY: &str = "/usr/sbin/policy-rc.d";
 
 /// Installs the packages of the tools that are missing.
 pub(crate) fn system() -> Result<(), String> {
@@ -21,10 +34,25 @@ pub(crate) fn system() -> Result<(), String> {
     }
     eprintln!("setup: installing {}", packages.join(", "));
     run(Command::new("apt-get").args(["update", "--quiet"]))?;
-    run(Command::new("apt-get")
-        .args(["install", "--yes", "--no-install-recommends"])
-        .args(&packages)
-        .env("DEBIAN_FRONTEND", "noninteractive"))
+    without_services(|| {
+        run(Command::new("apt-get")
+            .args(["install", "--yes", "--no-install-recommends"])
+            .args(&packages)
+            .env("DEBIAN_FRONTEND", "noninteractive"))
+    })
+}
+
+/// The tests start the servers themselves. A policy that the machine has already is left alone.
+fn without_services(install: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    if Path::new(POLICY).exists() {
+        return install();
+    }
+    let written = fs::write(POLICY, "#!/bin/sh\nexit 101\n")
+        .and_then(|()| fs::set_permissions(POLICY, fs::Permissions::from_mode(0o755)));
+    written.map_err(|error| format!("{POLICY}: {error}"))?;
+    let installed = install();
+    fs::remove_file(POLICY).map_err(|error| format!("{POLICY}: {error}"))?;
+    installed
 }
 
 /// Debian ships `venv` without `ensurepip`, in a package of its own.
