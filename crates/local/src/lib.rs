@@ -86,7 +86,11 @@
 //! - A program that listens on a port of the sandbox's loopback is reached through the server: by the host
 //!   `<port>-<sandbox>.localhost`, or by the routing headers. HTTP/1.1 and HTTP/2 come in, HTTP/1.1 goes on; connections that
 //!   change their protocol, such as WebSockets, are relayed.
-//! - Not there yet: watchers, compressed uploads, ranges, pause, templates of one's own, volumes, and limits on processors, memory and disk. What is asked for and cannot be done is refused in words.
+//! - `/files` gives strong entity tags, parts of files (one range a request; several are answered with the whole), and gzip
+//!   to whoever takes it and asks for no part. `X-Metadata-*` is kept where the file system has extended attributes.
+//! - `/files/compose` removes the parts when the whole is there.
+//! - Watches tell of uploads as a write under the file's own name. More events than can be kept end a watch with an error.
+//! - Not there yet: pause, templates of one's own, volumes, and limits on processors, memory and disk. What is asked for and cannot be done is refused in words.
 //!
 //! # Faults on demand
 //!

@@ -45,7 +45,7 @@ fn parent(stat: &str) -> Option<i32> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-fn descendants(parents: &HashMap<i32, i32>, root: i32) -> Vec<i32> {
+pub(super) fn descendants(parents: &HashMap<i32, i32>, root: i32) -> Vec<i32> {
     let mut found = vec![root];
     let mut next = 0;
     while let Some(&pid) = found.get(next) {

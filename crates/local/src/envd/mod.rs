@@ -13,8 +13,10 @@ mod isolation;
 mod paths;
 mod ports;
 mod process;
+mod usage;
 mod users;
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -29,12 +31,16 @@ use axum::extract::Request;
 use http::StatusCode;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use oncebox_protocol::api::EnvVars;
+use oncebox_protocol::envd_rest::Metrics;
 use tokio::net::UnixStream;
 
 use crate::lifeline::{self, ENVD_PORT, Report, Setup};
 use answer::Refusal;
 use paths::Paths;
 use process::ProcessService;
+use usage::Usage;
+use users::User;
 
 /// How a helper is told what to be; the last of its arguments.
 pub(crate) const LAUNCH: &str = "launch";
@@ -210,16 +216,38 @@ fn app(setup: Setup, paths: Paths) -> io::Result<Router> {
     let paths = Arc::new(paths);
     let token: Arc<str> = setup.access_token.expose().into();
     let processes = ProcessService::new(&setup, Arc::clone(&paths))?;
+    let envs = Arc::new(processes.env().clone());
+    let isolated = paths.are_isolated();
+    let usage = Arc::new(Usage::new(paths.home(User::User), isolated, None, None));
     let rpc = process::register(processes, connectrpc::Router::new());
     let rpc = filesystem::register(Arc::clone(&paths), rpc);
     let rpc = process::with_kill_deadlines(connectrpc::ConnectRpcService::new(rpc));
     Ok(Router::new()
         .route("/health", axum::routing::get(|| async { StatusCode::NO_CONTENT }))
+        .route("/metrics", axum::routing::get(move || metrics(Arc::clone(&usage))))
+        .route("/envs", axum::routing::get(move || std::future::ready(axum::Json(exposed(&envs)))))
         .merge(files::routes(paths))
         .route_service("/process.Process/{method}", rpc.clone())
         .route_service("/filesystem.Filesystem/{method}", rpc)
         .fallback(no_such_route)
+        .method_not_allowed_fallback(no_such_method)
         .layer(axum::middleware::from_fn(move |request, next| auth::check(Arc::clone(&token), request, next))))
+}
+
+async fn metrics(usage: Arc<Usage>) -> Result<axum::Json<Metrics>, Refusal> {
+    let measured = tokio::task::spawn_blocking(move || usage.measure()).await;
+    let measured = measured.map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    Ok(axum::Json(measured))
+}
+
+/// The variables with their values, for whoever has the token.
+fn exposed(envs: &EnvVars) -> BTreeMap<String, String> {
+    envs.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect()
+}
+
+async fn no_such_method(request: Request) -> Refusal {
+    let (method, path) = (request.method(), request.uri().path());
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, format!("{} is not for {method}", path.escape_debug()))
 }
 
 async fn no_such_route(request: Request) -> Refusal {

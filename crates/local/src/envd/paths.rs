@@ -26,6 +26,11 @@ impl Paths {
         Self { alias: Some(home) }
     }
 
+    /// Whether paths are those of a root of its own.
+    pub(super) fn are_isolated(&self) -> bool {
+        self.alias.is_none()
+    }
+
     /// The home of a user, as commands see it.
     pub(super) fn home(&self, user: User) -> PathBuf {
         match (&self.alias, user) {

@@ -75,14 +75,3 @@ async fn the_system_cannot_be_changed_and_users_must_exist() {
     let stat = sandbox.call_with("filesystem.Filesystem/Stat", &headers, json!({ "path": "" })).await.unwrap();
     assert_eq!(stat["entry"]["path"], "/root");
 }
-
-#[tokio::test]
-async fn watchers_are_refused_in_words() {
-    let Some(server) = isolated("watchers_are_refused_in_words").await else { return };
-    let sandbox = server.sandbox().await;
-    let error = sandbox.call("filesystem.Filesystem/CreateWatcher", json!({ "path": "" })).await.unwrap_err();
-    assert!(error.0 == "unimplemented" && error.1.contains("cannot watch"), "{error:?}");
-    let mut events = sandbox.events("filesystem.Filesystem/WatchDir", &[], json!({ "path": "" })).await;
-    assert!(events.next().await.is_none());
-    assert_eq!(events.error.unwrap().0, "unimplemented");
-}

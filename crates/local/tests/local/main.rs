@@ -15,3 +15,4 @@ mod plain;
 mod ports;
 mod support;
 mod terminals;
+mod watching;

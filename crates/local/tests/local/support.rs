@@ -305,8 +305,13 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// The next event; `None` at the end.
+    /// The next event of a process; `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Value> {
+        self.next_message().await.map(|message| message["event"].clone())
+    }
+
+    /// The next message; `None` at the end.
+    pub(crate) async fn next_message(&mut self) -> Option<Value> {
         loop {
             if self.buffer.len() >= 5 {
                 let length = u32::from_be_bytes(self.buffer[1..5].try_into().unwrap()) as usize;
@@ -315,7 +320,7 @@ impl Events {
                     let message = self.buffer.split_to(5 + length);
                     let message: Value = serde_json::from_slice(&message[5..]).unwrap();
                     if flags & 2 == 0 {
-                        return Some(message["event"].clone());
+                        return Some(message);
                     }
                     self.ended = true;
                     self.error = message.get("error").map(error_of);

@@ -1,9 +1,7 @@
 //! `POST /files`: files written whole or not at all.
 
-use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -19,13 +17,25 @@ use super::super::answer::Refusal;
 use super::super::paths::Paths;
 use super::super::users::User;
 use super::form::Form;
+use super::gzip;
+use super::metadata::{self, Metadata};
+use super::target::{Temporary, target};
 
 /// A file that was written.
 #[derive(Debug, Serialize)]
-struct Written {
+pub(super) struct Written {
     name: String,
     path: String,
     r#type: &'static str,
+    #[serde(skip_serializing_if = "Metadata::is_empty")]
+    metadata: Metadata,
+}
+
+impl Written {
+    pub(super) fn new(asked: &Path, path: String, metadata: Metadata) -> Self {
+        let name = asked.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        Self { name, path, r#type: "file", metadata }
+    }
 }
 
 /// Files one multipart request may carry.
@@ -38,14 +48,14 @@ pub(super) async fn answer(
     paths: &Paths,
     request: Request,
 ) -> Result<Response, Refusal> {
-    refuse_encoded(request.headers())?;
     let content_type = content_type(request.headers());
-    let body = request.into_body();
+    let metadata = metadata::of(request.headers()).map_err(bad_request)?;
+    let body = decoded(request)?;
     let written = if content_type.split(';').next().is_some_and(|kind| kind.trim() == "application/octet-stream") {
         let path = path.ok_or_else(|| bad_request("query parameter 'path' is required to write raw bytes"))?;
-        vec![write(&path, user, paths, data_of(body)).await?]
+        vec![write(&path, user, paths, metadata, data_of(body)).await?]
     } else if content_type.starts_with("multipart/") {
-        write_form(path.as_deref(), user, paths, &content_type, body).await?
+        write_form(path.as_deref(), user, paths, metadata, &content_type, body).await?
     } else {
         let found = content_type.escape_debug();
         return Err(bad_request(format!(
@@ -65,13 +75,16 @@ fn content_type(headers: &HeaderMap) -> String {
     value.unwrap_or_default().to_owned()
 }
 
-fn refuse_encoded(headers: &HeaderMap) -> Result<(), Refusal> {
-    match headers.get(header::CONTENT_ENCODING).map(|value| value.as_bytes()) {
-        None | Some(b"" | b"identity") => Ok(()),
+/// The body as it was before its sender packed it.
+fn decoded(request: Request) -> Result<Body, Refusal> {
+    match request.headers().get(header::CONTENT_ENCODING).map(|value| value.as_bytes().to_ascii_lowercase()).as_deref()
+    {
+        None | Some(b"" | b"identity") => Ok(request.into_body()),
+        Some(b"gzip" | b"x-gzip") => Ok(Body::from_stream(gzip::unpacked(request.into_body().into_data_stream()))),
         Some(encoding) => Err(Refusal::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             format!(
-                "Content-Encoding '{}' is not supported: send the file as it is",
+                "Content-Encoding '{}' is not supported: gzip is, and files as they are",
                 String::from_utf8_lossy(encoding).escape_debug()
             ),
         )),
@@ -79,17 +92,27 @@ fn refuse_encoded(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 fn data_of(body: Body) -> impl Stream<Item = Result<Bytes, String>> + Send {
-    body.into_data_stream().map(|data| data.map_err(|error| error.to_string()))
+    body.into_data_stream().map(|data| data.map_err(|error| said_by(&error)))
+}
+
+/// The words of whoever failed first: those around it say only that a body did.
+fn said_by(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
 }
 
 async fn write_form(
     path: Option<&str>,
     user: User,
     paths: &Paths,
+    metadata: Metadata,
     content_type: &str,
     body: Body,
 ) -> Result<Vec<Written>, Refusal> {
-    let broken = |error: multer::Error| bad_request(format!("error reading the form: {error}"));
+    let broken = |error: multer::Error| bad_request(format!("error reading the form: {}", said_by(&error)));
     let mut form = Form::new(content_type, body).map_err(broken)?;
     let mut written: Vec<Written> = Vec::new();
     while let Some(file) = form.next_file().await.map_err(broken)? {
@@ -106,8 +129,8 @@ async fn write_form(
         if written.len() == MAX_FILES {
             return Err(bad_request(format!("one request can carry {MAX_FILES} files, which are written now")));
         }
-        let data = file.map(|data| data.map_err(|error| error.to_string()));
-        written.push(write(&path, user, paths, data).await?);
+        let data = file.map(|data| data.map_err(|error| said_by(&error)));
+        written.push(write(&path, user, paths, metadata.clone(), data).await?);
     }
     Ok(written)
 }
@@ -117,16 +140,19 @@ async fn write(
     path: &str,
     user: User,
     paths: &Paths,
+    metadata: Metadata,
     data: impl Stream<Item = Result<Bytes, String>> + Send,
 ) -> Result<Written, Refusal> {
     let asked = super::resolve(paths, path, user)?;
     let name = paths.display(&asked);
     let failed = |error: io::Error| Refusal::of_io("writing", &name, &error);
-    let (target, permissions) = target(&asked, &name).await?;
+    let (target, permissions) = target(&asked, &name)?;
     let parent = target.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(parent).await.map_err(failed)?;
 
-    let (mut file, temporary) = Temporary::create(parent).await.map_err(failed)?;
+    let (file, temporary) = Temporary::create(parent, permissions.is_some()).map_err(failed)?;
+    metadata::keep(&file, &metadata).map_err(failed)?;
+    let mut file = File::from_std(file);
     let mut data = std::pin::pin!(data);
     while let Some(chunk) = data.next().await {
         let chunk = chunk
@@ -139,59 +165,6 @@ async fn write(
     // A failed write may come to light here only.
     file.flush().await.map_err(failed)?;
     drop(file);
-    temporary.become_file(&target).await.map_err(failed)?;
-    Ok(Written {
-        name: asked.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
-        path: name,
-        r#type: "file",
-    })
-}
-
-/// Where the bytes go, and the permissions they get: through a link to what it leads to, keeping what was set there.
-async fn target(asked: &Path, name: &str) -> Result<(PathBuf, Option<Permissions>), Refusal> {
-    match fs::metadata(asked).await {
-        Ok(metadata) if metadata.is_dir() => Err(bad_request(format!("path is a directory: {name}"))),
-        Ok(metadata) if !metadata.is_file() => Err(bad_request(format!("path is not a regular file: {name}"))),
-        Ok(metadata) => {
-            let target = fs::canonicalize(asked).await.map_err(|error| Refusal::of_io("resolving", name, &error))?;
-            Ok((target, Some(Permissions::from_mode(metadata.permissions().mode() & 0o777))))
-        }
-        Err(_) if fs::symlink_metadata(asked).await.is_ok() => {
-            Err(bad_request(format!("path is a link that leads nowhere: {name}")))
-        }
-        Err(_) => Ok((asked.to_owned(), None)),
-    }
-}
-
-/// A file next to the one it will become, removed unless it does.
-struct Temporary {
-    path: PathBuf,
-    kept: bool,
-}
-
-impl Temporary {
-    async fn create(folder: &Path) -> io::Result<(File, Self)> {
-        let mut random = [0; 12];
-        getrandom::fill(&mut random).map_err(io::Error::other)?;
-        let random: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let path = folder.join(format!(".oncebox-upload-{random}"));
-        // New, so that no link somebody put there is followed.
-        let file = File::create_new(&path).await?;
-        Ok((file, Self { path, kept: false }))
-    }
-
-    async fn become_file(mut self, target: &Path) -> io::Result<()> {
-        fs::rename(&self.path, target).await?;
-        self.kept = true;
-        Ok(())
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.kept {
-            // Nothing better can be done about a file that cannot be removed.
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
+    temporary.become_file(&target).map_err(failed)?;
+    Ok(Written::new(&asked, name, metadata))
 }

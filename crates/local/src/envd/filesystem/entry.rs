@@ -10,6 +10,7 @@ use buffa::{EnumValue, MessageField};
 use buffa_types::google::protobuf::Timestamp;
 use oncebox_protocol::envd::filesystem::{EntryInfo, FileType};
 
+use crate::envd::files::kept_with;
 use crate::envd::paths::Paths;
 
 /// Describes the entry at `path`: itself, not what a link leads to. Of a link's target it tells the type, the mode and
@@ -38,6 +39,7 @@ pub(super) fn describe(path: &Path, paths: &Paths) -> io::Result<EntryInfo> {
         group: owner(metadata.gid(), rustix::process::getgid().as_raw()),
         modified_time: modified(&metadata).map_or_else(MessageField::none, MessageField::some),
         symlink_target: target.map(|target| paths.display(target.as_deref().unwrap_or(path))),
+        metadata: if metadata.is_file() { kept_with(path).into_iter().collect() } else { Default::default() },
         is_symlink,
         ..EntryInfo::default()
     })

@@ -2,12 +2,18 @@
 
 mod entry;
 mod operations;
+mod watch;
+mod watchers;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use buffa::MessageField;
 use connectrpc::{ConnectError, RequestContext, Response, ServiceRequest, ServiceResult, ServiceStream};
+use futures_util::Stream;
+use oncebox_protocol::envd::filesystem::__buffa::oneof::watch_dir_response::Event;
+use oncebox_protocol::envd::filesystem::watch_dir_response::{KeepAlive, StartEvent};
 use oncebox_protocol::envd::filesystem::{
     CreateWatcherRequest, CreateWatcherResponse, Filesystem, FilesystemExt, GetWatcherEventsRequest,
     GetWatcherEventsResponse, ListDirRequest, ListDirResponse, MakeDirRequest, MakeDirResponse, MoveRequest,
@@ -15,16 +21,20 @@ use oncebox_protocol::envd::filesystem::{
     StatResponse, WatchDirRequest, WatchDirResponse,
 };
 
+use self::watch::Watch;
+use self::watchers::{Asked, Watchers};
 use super::paths::Paths;
+use super::process::keepalive_of;
 use super::users::User;
 
 /// Serves the Filesystem service through `router`.
 pub(super) fn register(paths: Arc<Paths>, router: connectrpc::Router) -> connectrpc::Router {
-    Arc::new(FilesystemService { paths }).register(router)
+    Arc::new(FilesystemService { paths, watchers: Watchers::default() }).register(router)
 }
 
 struct FilesystemService {
     paths: Arc<Paths>,
+    watchers: Watchers,
 }
 
 impl FilesystemService {
@@ -32,6 +42,22 @@ impl FilesystemService {
     fn resolve(&self, path: &str, ctx: &RequestContext) -> Result<PathBuf, ConnectError> {
         let user = User::of(ctx.headers()).map_err(ConnectError::unauthenticated)?;
         self.paths.resolve(path, user).map_err(ConnectError::invalid_argument)
+    }
+
+    async fn watch(
+        &self,
+        ctx: &RequestContext,
+        path: &str,
+        recursive: bool,
+        include_entry: bool,
+        allow_network_mounts: bool,
+    ) -> Result<Watch, ConnectError> {
+        let asked = Asked { path: self.resolve(path, ctx)?, recursive, include_entry, allow_network_mounts };
+        let paths = Arc::clone(&self.paths);
+        // A watch registers with the runtime, which the threads for blocking work belong to.
+        tokio::task::spawn_blocking(move || watchers::watch(asked, &paths))
+            .await
+            .unwrap_or_else(|error| Err(ConnectError::internal(format!("the watch was not set: {error}"))))
     }
 
     /// File operations block, and must not hold up everybody else.
@@ -46,9 +72,27 @@ impl FilesystemService {
     }
 }
 
-/// Watchers are for a later version; the code is what clients expect of a server without a method.
-fn no_watchers<T>() -> Result<T, ConnectError> {
-    Err(ConnectError::unimplemented("the local server cannot watch directories yet: poll with ListDir"))
+/// The events of a watch, the start first; keepalives in between.
+fn changes(
+    mut watch: Watch,
+    keepalive: Duration,
+) -> impl Stream<Item = Result<WatchDirResponse, ConnectError>> + Send + 'static {
+    let response = |event: Event| WatchDirResponse { event: Some(event), ..WatchDirResponse::default() };
+    async_stream::stream! {
+        yield Ok(response(StartEvent::default().into()));
+        loop {
+            match tokio::time::timeout(keepalive, watch.next()).await {
+                Ok(Ok(events)) => for event in events {
+                    yield Ok(response(event.into()));
+                },
+                Ok(Err(error)) => {
+                    yield Err(ConnectError::resource_exhausted(format!("the watch has ended: {error}")));
+                    return;
+                }
+                Err(_) => yield Ok(response(KeepAlive::default().into())),
+            }
+        }
+    }
 }
 
 #[allow(refining_impl_trait, reason = "the concrete types are nobody's API")]
@@ -103,33 +147,42 @@ impl Filesystem for FilesystemService {
 
     async fn watch_dir(
         &self,
-        _: RequestContext,
-        _: ServiceRequest<'_, WatchDirRequest>,
+        ctx: RequestContext,
+        request: ServiceRequest<'_, WatchDirRequest>,
     ) -> ServiceResult<ServiceStream<WatchDirResponse>> {
-        no_watchers()
+        let request = request.to_owned_message();
+        let watch =
+            self.watch(&ctx, &request.path, request.recursive, request.include_entry, request.allow_network_mounts);
+        Ok(Response::stream(changes(watch.await?, keepalive_of(ctx.headers()))))
     }
 
     async fn create_watcher(
         &self,
-        _: RequestContext,
-        _: ServiceRequest<'_, CreateWatcherRequest>,
+        ctx: RequestContext,
+        request: ServiceRequest<'_, CreateWatcherRequest>,
     ) -> ServiceResult<CreateWatcherResponse> {
-        no_watchers()
+        let request = request.to_owned_message();
+        let watch =
+            self.watch(&ctx, &request.path, request.recursive, request.include_entry, request.allow_network_mounts);
+        let watcher_id = self.watchers.add(watch.await?)?;
+        Response::ok(CreateWatcherResponse { watcher_id, ..CreateWatcherResponse::default() })
     }
 
     async fn get_watcher_events(
         &self,
         _: RequestContext,
-        _: ServiceRequest<'_, GetWatcherEventsRequest>,
+        request: ServiceRequest<'_, GetWatcherEventsRequest>,
     ) -> ServiceResult<GetWatcherEventsResponse> {
-        no_watchers()
+        let events = self.watchers.take(request.view().watcher_id)?;
+        Response::ok(GetWatcherEventsResponse { events, ..GetWatcherEventsResponse::default() })
     }
 
     async fn remove_watcher(
         &self,
         _: RequestContext,
-        _: ServiceRequest<'_, RemoveWatcherRequest>,
+        request: ServiceRequest<'_, RemoveWatcherRequest>,
     ) -> ServiceResult<RemoveWatcherResponse> {
-        no_watchers()
+        self.watchers.remove(request.view().watcher_id)?;
+        Response::ok(RemoveWatcherResponse::default())
     }
 }

@@ -18,7 +18,7 @@ use super::running::Running;
 const DEFAULT_KEEPALIVE: Duration = Duration::from_secs(90);
 
 /// How long a stream may be silent, from `Keepalive-Ping-Interval` in seconds.
-pub(super) fn keepalive_of(headers: &HeaderMap) -> Duration {
+pub(in crate::envd) fn keepalive_of(headers: &HeaderMap) -> Duration {
     let seconds = headers.get("keepalive-ping-interval").and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     seconds.filter(|seconds| *seconds > 0).map_or(DEFAULT_KEEPALIVE, Duration::from_secs)
 }

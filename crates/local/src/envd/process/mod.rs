@@ -27,7 +27,8 @@ use oncebox_protocol::envd::process::{
 };
 use rustix::process::Signal;
 
-use self::events::{events, keepalive_of};
+use self::events::events;
+pub(super) use self::events::keepalive_of;
 use self::reaper::Reaper;
 use self::running::{Launch, Running};
 use self::table::Table;
@@ -60,6 +61,11 @@ impl ProcessService {
         ]);
         env.extend(setup.env.clone());
         Ok(Self { paths, env, reaper: Reaper::start()?, table: Arc::default() })
+    }
+
+    /// The variables that every process gets, but for those of its user.
+    pub(super) fn env(&self) -> &EnvVars {
+        &self.env
     }
 
     fn command(&self, config: &ProcessConfig, user: User) -> Result<Command, ConnectError> {
