@@ -7,20 +7,20 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use oncebox_protocol::Operation;
 use oncebox_protocol::headers::X_API_KEY;
 use oncebox_transport::policy::IdempotencyKeys;
 use oncebox_transport::policy::create::Intent;
-use oncebox_transport::{Body, CallOptions, History, HttpVersion};
+use oncebox_transport::{Body, BoxError, CallOptions, History, HttpVersion};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::config::{Config, Given, VARIABLES};
+use crate::config::{Config, Credentials, Given, VARIABLES, api_key};
 use crate::endpoint::Endpoint;
-use crate::error::Error;
-use crate::once::{CreateOptions, Creates, Leftover, Order, Origin};
+use crate::error::{Error, ErrorKind};
+use crate::once::{CreateOptions, Creates, Leftover, Order, Origin, lock};
 use crate::sandbox::Sandbox;
 
 pub(crate) static AGENT: HeaderValue = HeaderValue::from_static(concat!("oncebox-rust/", env!("CARGO_PKG_VERSION")));
@@ -51,7 +51,7 @@ struct Inner {
 }
 
 impl Client {
-    /// A client with options from the environment: `E2B_API_KEY`, `E2B_DOMAIN`, `E2B_API_URL`, `E2B_SANDBOX_URL`,
+    /// A client with options from the environment: `E2B_API_KEY`, `E2B_DOMAIN`, `E2B_API_URL`, `E2B_SANDBOX_URL`, `E2B_DEBUG`,
     /// `E2B_CONNECTION_RETRIES`, `E2B_HTTP_VERSION`, `E2B_MAX_CONNECTIONS`, `E2B_KEEPALIVE_EXPIRY`.
     ///
     /// # Errors
@@ -78,9 +78,9 @@ impl Client {
     /// the message says what to do.
     #[cfg(feature = "local")]
     pub async fn local() -> Result<Self, Error> {
-        let server = oncebox_local::LocalServer::start().await.map_err(|error| {
-            Error::new(crate::ErrorKind::Unsupported, "start the local sandbox host", error.to_string())
-        })?;
+        let server = oncebox_local::LocalServer::start()
+            .await
+            .map_err(|error| Error::new(ErrorKind::Unsupported, "start the local sandbox host", error.to_string()))?;
         Self::of(server)
     }
 
@@ -163,6 +163,10 @@ impl Client {
 
     /// A control-plane request.
     pub(crate) async fn request(&self, call: ApiCall<'_>) -> Result<Request<Body>, Error> {
+        let key = match self.key() {
+            Some(key) => key,
+            None => self.new_key(call.action, None).await?,
+        };
         let path = call
             .operation
             .path_for(&call.parameters)
@@ -175,13 +179,40 @@ impl Client {
         let headers = request.headers_mut();
         headers.extend(self.inner.config.headers.clone());
         headers.extend(call.headers);
-        headers.insert(X_API_KEY, self.inner.config.api_key.clone());
+        headers.insert(X_API_KEY, key);
+        if let Some(host) = self.endpoint().host_of_api() {
+            headers.insert(HOST, host.clone());
+        }
         headers.insert(USER_AGENT, AGENT.clone());
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         if !matches!(request.method(), &http::Method::GET | &http::Method::DELETE) {
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         Ok(request)
+    }
+
+    fn key(&self) -> Option<HeaderValue> {
+        lock(&self.inner.config.api_key).clone()
+    }
+
+    /// Whether another key can be had than the one that was refused.
+    pub(crate) fn can_ask_for_a_key(&self) -> bool {
+        self.inner.config.credentials.is_some()
+    }
+
+    /// Asks for a key, unless somebody else has replaced the refused one already.
+    pub(crate) async fn new_key(&self, action: &str, refused: Option<HeaderValue>) -> Result<HeaderValue, Error> {
+        if let Some(key) = self.key().filter(|_| refused.is_some() && self.key() != refused) {
+            return Ok(key);
+        }
+        let Some(credentials) = &self.inner.config.credentials else {
+            return Err(Error::new(ErrorKind::Authentication, action, "there is no API key"));
+        };
+        let asked = (credentials.0)().await;
+        let key = asked.map_err(|e| Error::new(ErrorKind::Authentication, action, format!("no new API key: {e}")))?;
+        let key = api_key(Some(key))?;
+        *lock(&self.inner.config.api_key) = Some(key.clone());
+        Ok(key)
     }
 
     /// Makes a control-plane call and reads its answer.
@@ -194,9 +225,19 @@ impl Client {
         if let Some(timeout) = call.request_timeout {
             options = options.request_timeout(timeout);
         }
+        let again = self.inner.config.credentials.as_ref().map(|_| call.clone());
         let request = self.request(call).await?;
-        let response =
-            self.transport().send_collected(request, options).await.map_err(|error| Error::transport(action, error))?;
+        let refused = request.headers().get(X_API_KEY).cloned();
+        let failed = |error| Error::transport(action, error);
+        let mut response = self.transport().send_collected(request, options.clone()).await.map_err(failed)?;
+        // A key that has run out: with the next one it is another request.
+        if response.status() == http::StatusCode::UNAUTHORIZED
+            && let Some(call) = again
+        {
+            self.new_key(action, refused).await?;
+            let request = self.request(call).await?;
+            response = self.transport().send_collected(request, options).await.map_err(failed)?;
+        }
         if response.status().is_success() {
             return Ok(response);
         }
@@ -211,6 +252,7 @@ impl fmt::Debug for Client {
 }
 
 /// One control-plane call.
+#[derive(Clone)]
 pub(crate) struct ApiCall<'a> {
     pub(crate) operation: &'static Operation,
     pub(crate) action: &'a str,
@@ -282,6 +324,39 @@ impl ClientBuilder {
     #[must_use]
     pub fn sandbox_url(mut self, url: impl Into<String>) -> Self {
         self.given.sandbox_url = Some(url.into());
+        self
+    }
+
+    /// Where everything is, in place of `domain`, `api_url` and `sandbox_url`.
+    #[must_use]
+    pub fn endpoint(mut self, endpoint: Endpoint) -> Self {
+        self.given.endpoint = Some(endpoint);
+        self
+    }
+
+    /// Trusts these certificates (PEM, several may be in one) besides the platform's: a private authority's.
+    #[must_use]
+    pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.given.root_certificates.push(pem.into());
+        self
+    }
+
+    /// Asks for the API key: before the first call where none was given, and again when the server refused the last one
+    /// (401); the call is then made once more. For keys that run out.
+    #[must_use]
+    pub fn credentials<F, Fut>(mut self, ask: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<String, BoxError>> + Send + 'static,
+    {
+        self.given.credentials = Some(Credentials(Arc::new(move || Box::pin(ask()))));
+        self
+    }
+
+    /// Single attempts that a create may spend on finding out what an unknown outcome did. Default 16.
+    #[must_use]
+    pub fn lookups(mut self, lookups: u32) -> Self {
+        self.given.lookups = Some(lookups);
         self
     }
 

@@ -1,22 +1,25 @@
 //! A client's options: what was given, else the environment, else the default.
 
 use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use oncebox_transport::HttpVersion;
 use oncebox_transport::policy::retries_option;
+use oncebox_transport::{BoxError, HttpVersion};
 
 use crate::endpoint::{DEFAULT_DOMAIN, Endpoint};
 use crate::error::{Error, ErrorKind};
 use crate::once::CreateOptions;
 
 /// The environment variables that are read.
-pub(crate) const VARIABLES: [&str; 8] = [
+pub(crate) const VARIABLES: [&str; 9] = [
     "E2B_API_KEY",
     "E2B_DOMAIN",
     "E2B_API_URL",
     "E2B_SANDBOX_URL",
+    "E2B_DEBUG",
     "E2B_CONNECTION_RETRIES",
     "E2B_HTTP_VERSION",
     "E2B_MAX_CONNECTIONS",
@@ -26,6 +29,12 @@ pub(crate) const VARIABLES: [&str; 8] = [
 /// Looks a variable up. Tests pass their own.
 pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
+/// Asks for an API key: at first, and again when the server refused the last one.
+#[derive(Clone)]
+pub(crate) struct Credentials(pub(crate) Arc<Ask>);
+
+type Ask = dyn Fn() -> Pin<Box<dyn Future<Output = Result<String, BoxError>> + Send>> + Send + Sync;
+
 /// Options as given; `None` falls back.
 #[derive(Clone, Default)]
 pub(crate) struct Given {
@@ -33,6 +42,10 @@ pub(crate) struct Given {
     pub(crate) domain: Option<String>,
     pub(crate) api_url: Option<String>,
     pub(crate) sandbox_url: Option<String>,
+    pub(crate) endpoint: Option<Endpoint>,
+    pub(crate) root_certificates: Vec<Vec<u8>>,
+    pub(crate) credentials: Option<Credentials>,
+    pub(crate) lookups: Option<u32>,
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) retries: Option<u32>,
     pub(crate) connection_retries: Option<u32>,
@@ -43,7 +56,9 @@ pub(crate) struct Given {
 
 /// Options as they hold.
 pub(crate) struct Config {
-    pub(crate) api_key: HeaderValue,
+    /// `None`: the hook has not been asked yet.
+    pub(crate) api_key: Mutex<Option<HeaderValue>>,
+    pub(crate) credentials: Option<Credentials>,
     pub(crate) endpoint: Endpoint,
     pub(crate) creates: CreateOptions,
     pub(crate) headers: HeaderMap,
@@ -53,16 +68,24 @@ pub(crate) struct Config {
 impl Config {
     pub(crate) fn resolve(given: Given, environment: Environment<'_>) -> Result<Self, Error> {
         let variable = |name: &str| environment(name).filter(|value| !value.is_empty());
-        let api_key = api_key(given.api_key.or_else(|| variable("E2B_API_KEY")))?;
-        let domain = given.domain.or_else(|| variable("E2B_DOMAIN"));
-        let api_url = given.api_url.or_else(|| variable("E2B_API_URL"));
-        let sandbox_url = given.sandbox_url.or_else(|| variable("E2B_SANDBOX_URL"));
-        let endpoint =
-            Endpoint::new(domain.as_deref().unwrap_or(DEFAULT_DOMAIN), api_url.as_deref(), sandbox_url.as_deref())?;
-
+        let api_key = match (&given.api_key, &given.credentials) {
+            // The hook gives one, before the first call.
+            (None, Some(_)) => None,
+            (key, _) => Some(api_key(key.clone().or_else(|| variable("E2B_API_KEY")))?),
+        };
+        let endpoint = endpoint(&given, &variable)?;
         let headers = given.headers.iter().map(|(name, value)| header(name, value)).collect::<Result<_, _>>()?;
 
         let mut transport = oncebox_transport::Client::builder();
+        for pem in &given.root_certificates {
+            transport =
+                transport.add_root_certificates(pem).map_err(|e| Error::invalid(format!("root_certificates: {e}")))?;
+        }
+        if given.retries.is_some() || given.lookups.is_some() {
+            let mut policy = oncebox_transport::policy::Policy::default();
+            policy.lookups = given.lookups.unwrap_or(policy.lookups);
+            transport = transport.policy(policy);
+        }
         if let Some(timeout) = given.request_timeout {
             transport = transport.request_timeout(timeout);
         }
@@ -95,7 +118,14 @@ impl Config {
         if let Some(seconds) = number(&variable, "E2B_KEEPALIVE_EXPIRY")? {
             transport = transport.keepalive_expiry(Duration::from_secs(seconds.into()));
         }
-        Ok(Self { api_key, endpoint, creates: given.creates, headers, transport: transport.build() })
+        Ok(Self {
+            api_key: Mutex::new(api_key),
+            credentials: given.credentials,
+            endpoint,
+            creates: given.creates,
+            headers,
+            transport: transport.build(),
+        })
     }
 }
 
@@ -105,7 +135,41 @@ impl fmt::Debug for Config {
     }
 }
 
-fn api_key(key: Option<String>) -> Result<HeaderValue, Error> {
+fn endpoint(given: &Given, variable: &dyn Fn(&str) -> Option<String>) -> Result<Endpoint, Error> {
+    if let Some(endpoint) = &given.endpoint {
+        if given.domain.is_some() || given.api_url.is_some() || given.sandbox_url.is_some() {
+            return Err(Error::invalid(
+                "endpoint: it says all of domain, api_url and sandbox_url; give one or the others",
+            ));
+        }
+        return Ok(endpoint.clone());
+    }
+    let domain = given.domain.clone().or_else(|| variable("E2B_DOMAIN"));
+    // A domain that was given says where to go; the variable speaks of those who gave none.
+    let debug = match variable("E2B_DEBUG") {
+        Some(debug) => given.domain.is_none() && boolean("E2B_DEBUG", &debug)?,
+        None => false,
+    };
+    let mut endpoint =
+        if debug { Endpoint::debug() } else { Endpoint::domain(domain.as_deref().unwrap_or(DEFAULT_DOMAIN))? };
+    if let Some(url) = given.api_url.clone().or_else(|| variable("E2B_API_URL")) {
+        endpoint = endpoint.api_url(&url)?;
+    }
+    if let Some(url) = given.sandbox_url.clone().or_else(|| variable("E2B_SANDBOX_URL")) {
+        endpoint = endpoint.sandbox_url(&url)?;
+    }
+    Ok(endpoint)
+}
+
+fn boolean(name: &str, text: &str) -> Result<bool, Error> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err(Error::invalid(format!("{name}: {text:?} is neither true nor false"))),
+    }
+}
+
+pub(crate) fn api_key(key: Option<String>) -> Result<HeaderValue, Error> {
     let key = key.ok_or_else(|| {
         Error::new(
             ErrorKind::Authentication,
@@ -172,8 +236,21 @@ mod tests {
         .unwrap();
         assert_eq!(config.endpoint.api("/x"), "http://given/x");
         assert_eq!(config.endpoint.sandbox("i", 1, None).unwrap().0, "http://env");
-        assert_eq!(config.api_key, "key");
+        assert_eq!(config.api_key.lock().unwrap().as_ref().unwrap(), "key");
         assert!(!format!("{config:?}").contains("key"));
+    }
+
+    #[test]
+    fn debug_is_this_machine_unless_a_url_says_otherwise() {
+        let key = ("E2B_API_KEY", "k");
+        let config = resolve(Given::default(), &[key, ("E2B_DEBUG", "true")]).unwrap();
+        assert_eq!(config.endpoint, Endpoint::debug());
+        let config = resolve(Given::default(), &[key, ("E2B_DEBUG", "1"), ("E2B_API_URL", "http://x")]).unwrap();
+        assert_eq!(config.endpoint.api("/y"), "http://x/y");
+        let config = resolve(Given::default(), &[key, ("E2B_DEBUG", "false")]).unwrap();
+        assert_eq!(config.endpoint, Endpoint::domain("e2b.app").unwrap());
+        let both = Given { endpoint: Some(Endpoint::debug()), domain: Some("x".into()), ..Given::default() };
+        assert!(resolve(both, &[key]).unwrap_err().to_string().contains("endpoint"));
     }
 
     #[test]
@@ -195,6 +272,7 @@ mod tests {
             ("E2B_MAX_CONNECTIONS", "0", "1 or more"),
             ("E2B_KEEPALIVE_EXPIRY", "soon", "not a whole number"),
             ("E2B_DOMAIN", "http://x", "is a URL"),
+            ("E2B_DEBUG", "perhaps", "neither true nor false"),
         ] {
             let error = resolve(Given::default(), &[("E2B_API_KEY", "k"), (name, value)]).unwrap_err().to_string();
             assert!(error.contains(rule) && error.contains(value), "{name}: {error}");

@@ -1,5 +1,6 @@
 //! Where servers are: the control plane, and the daemons inside sandboxes.
 
+use http::header::HOST;
 use http::{HeaderMap, HeaderValue};
 use oncebox_protocol::headers::{E2B_SANDBOX_ID, E2B_SANDBOX_PORT};
 use url::{Host, Url};
@@ -16,29 +17,151 @@ pub(crate) const DEFAULT_DOMAIN: &str = "e2b.app";
 const SHARED_HOST_DOMAINS: [&str; 7] =
     ["e2b.app", "e2b.dev", "e2b.pro", "e2b-staging.dev", "e2b-tango.dev", "e2b-juliett.dev", "foxtrot-2.e2b.dev"];
 
-/// Where the control plane and the sandboxes are.
+/// Where the control plane and the sandboxes are. One value answers every way of addressing them.
+///
+/// ```
+/// use oncebox::Endpoint;
+///
+/// // A provider by its domain, perhaps with a port.
+/// let cloud = Endpoint::domain("e2b.app")?;
+/// // A cluster of one's own, without TLS.
+/// let cluster = Endpoint::domain("sandboxes.internal:8080")?.plain_http();
+/// // One gateway for everything: sandboxes are told apart by the headers E2b-Sandbox-Id and E2b-Sandbox-Port.
+/// let gateway = Endpoint::domain("e2b.app")?.api_url("http://gw:3000/api")?.sandbox_url("http://gw:3000/sbx")?;
+/// // Sandboxes by hosts or paths of one's own making.
+/// let hosts = Endpoint::domain("e2b.app")?.sandbox_url("https://{port}-{id}.boxes.example:8443")?;
+/// let paths = Endpoint::domain("e2b.app")?.sandbox_url("http://gw/boxes/{id}/{port}")?;
+/// # Ok::<(), oncebox::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Endpoint {
-    api: Url,
-    sandboxes: Option<Url>,
+pub struct Endpoint {
     domain: String,
+    scheme: &'static str,
+    api: Option<Url>,
+    sandboxes: Sandboxes,
+    api_host: Option<HeaderValue>,
+    sandbox_host: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Sandboxes {
+    /// As follows from the domain.
+    ByDomain,
+    /// One address for all, told apart by headers.
+    Shared(Url),
+    /// An address with `{id}` and `{port}` in it.
+    Template(String),
+    /// This machine, one port a service.
+    Debug,
 }
 
 impl Endpoint {
-    /// `api_url` and `sandbox_url` take the place of what would follow from the domain.
-    pub(crate) fn new(domain: &str, api_url: Option<&str>, sandbox_url: Option<&str>) -> Result<Self, Error> {
+    /// A provider by its domain, such as `e2b.app` or `sandboxes.example:8443`: the control plane at `api.<domain>`,
+    /// sandboxes at `<port>-<id>.<domain>`, over HTTPS.
+    ///
+    /// # Errors
+    ///
+    /// For what is no host name, such as a URL.
+    pub fn domain(domain: &str) -> Result<Self, Error> {
         check_domain(domain)?;
-        let api = match api_url {
-            Some(url) => base_url("api_url", url)?,
-            None => base_url("domain", &format!("https://api.{domain}"))?,
-        };
-        let sandboxes = sandbox_url.map(|url| base_url("sandbox_url", url)).transpose()?;
-        Ok(Self { api, sandboxes, domain: domain.to_owned() })
+        Ok(Self {
+            domain: domain.to_owned(),
+            scheme: "https",
+            api: None,
+            sandboxes: Sandboxes::ByDomain,
+            api_host: None,
+            sandbox_host: None,
+        })
+    }
+
+    /// What `E2B_DEBUG=true` means: the control plane at `http://localhost:3000`, each port of the one sandbox on this
+    /// machine itself.
+    pub fn debug() -> Self {
+        Self {
+            domain: "localhost".to_owned(),
+            scheme: "http",
+            api: Url::parse("http://localhost:3000").ok(),
+            sandboxes: Sandboxes::Debug,
+            api_host: None,
+            sandbox_host: None,
+        }
+    }
+
+    /// HTTP without TLS for what follows from the domain.
+    #[must_use]
+    pub fn plain_http(mut self) -> Self {
+        self.scheme = "http";
+        self
+    }
+
+    /// The control plane's URL, in place of what follows from the domain. It may have a path.
+    ///
+    /// # Errors
+    ///
+    /// For what is no URL of a server.
+    pub fn api_url(mut self, url: &str) -> Result<Self, Error> {
+        self.api = Some(base_url("api_url", url)?);
+        Ok(self)
+    }
+
+    /// The sandboxes' URL, in place of what follows from the domain: one for all, which is then told by headers which one
+    /// is meant; or with `{id}`, and `{port}` if need be, anywhere in its host or path. It may have a path.
+    ///
+    /// # Errors
+    ///
+    /// For what is no URL of a server, and for a template without `{id}`.
+    pub fn sandbox_url(mut self, url: &str) -> Result<Self, Error> {
+        if !url.contains('{') {
+            self.sandboxes = Sandboxes::Shared(base_url("sandbox_url", url)?);
+            return Ok(self);
+        }
+        let wrong = |rule: &str| Error::invalid(format!("sandbox_url: {:?} {rule}", without_password(url)));
+        if !url.contains("{id}") {
+            return Err(wrong("has no {id}, so that it would be the same for all sandboxes"));
+        }
+        let filled = url.replace("{id}", "i0").replace("{port}", "1");
+        if filled.contains(['{', '}']) {
+            return Err(wrong("holds more in braces than {id} and {port}"));
+        }
+        base_url("sandbox_url", &filled)?;
+        self.sandboxes = Sandboxes::Template(url.trim_end_matches('/').to_owned());
+        Ok(self)
+    }
+
+    /// The `Host` that requests to the control plane name, where it is not the one that is connected to.
+    ///
+    /// # Errors
+    ///
+    /// For what a header cannot carry.
+    pub fn api_host(mut self, host: &str) -> Result<Self, Error> {
+        let value = HeaderValue::try_from(host);
+        self.api_host = Some(value.map_err(|_| Error::invalid(format!("api_host: {host:?} is no host")))?);
+        Ok(self)
+    }
+
+    /// The `Host` that requests to sandboxes name, where it is not the one that is connected to, with `{id}` and `{port}`
+    /// where they belong. With it a cluster can be reached by its address alone, without DNS.
+    ///
+    /// # Errors
+    ///
+    /// For what a header cannot carry.
+    pub fn sandbox_host(mut self, host: &str) -> Result<Self, Error> {
+        HeaderValue::try_from(host).map_err(|_| Error::invalid(format!("sandbox_host: {host:?} is no host")))?;
+        self.sandbox_host = Some(host.to_owned());
+        Ok(self)
     }
 
     /// A control-plane URL. `path` begins with a slash and is percent-encoded.
     pub(crate) fn api(&self, path: &str) -> String {
-        join(&self.api, path)
+        match &self.api {
+            Some(url) => join(url, path),
+            None => format!("{}://api.{}{path}", self.scheme, self.domain),
+        }
+    }
+
+    /// The host that control-plane requests name, where it is another than they go to.
+    pub(crate) fn host_of_api(&self) -> Option<&HeaderValue> {
+        self.api_host.as_ref()
     }
 
     /// The base URL of a port of a sandbox, and the headers that route to it. `domain` is what the control plane
@@ -48,19 +171,44 @@ impl Endpoint {
         let header = HeaderValue::try_from(id).map_err(|_| Error::invalid(format!("{id:?} is no sandbox id")))?;
         headers.insert(E2B_SANDBOX_ID, header);
         headers.insert(E2B_SANDBOX_PORT, HeaderValue::from(port));
+        if let Some(host) = &self.sandbox_host {
+            let host = fill(host, id, port);
+            let host = HeaderValue::try_from(&host)
+                .map_err(|_| Error::invalid(format!("sandbox_host: {host:?} is no host")))?;
+            headers.insert(HOST, host);
+        }
         let domain = domain.unwrap_or(&self.domain);
         let base = match &self.sandboxes {
-            Some(url) => join(url, ""),
-            None if SHARED_HOST_DOMAINS.contains(&domain) => format!("https://sandbox.{domain}"),
-            None => format!("https://{port}-{id}.{domain}"),
+            Sandboxes::Shared(url) => join(url, ""),
+            Sandboxes::Template(template) => fill(template, id, port),
+            Sandboxes::Debug => format!("http://localhost:{port}"),
+            Sandboxes::ByDomain if SHARED_HOST_DOMAINS.contains(&domain) => {
+                format!("{}://sandbox.{domain}", self.scheme)
+            }
+            Sandboxes::ByDomain => format!("{}://{port}-{id}.{domain}", self.scheme),
         };
         Ok((base, headers))
     }
 
+    /// Where files are signed for: a URL that needs no header to say which sandbox is meant, where there is one.
+    pub(crate) fn direct(&self, id: &str, port: u16, domain: Option<&str>) -> Result<String, Error> {
+        match &self.sandboxes {
+            Sandboxes::ByDomain => Ok(format!("{}://{}", self.scheme, self.host(id, port, domain))),
+            _ => Ok(self.sandbox(id, port, domain)?.0),
+        }
+    }
+
     /// The host below which a port of a sandbox is reached from outside.
     pub(crate) fn host(&self, id: &str, port: u16, domain: Option<&str>) -> String {
-        format!("{port}-{id}.{}", domain.unwrap_or(&self.domain))
+        match self.sandboxes {
+            Sandboxes::Debug => format!("localhost:{port}"),
+            _ => format!("{port}-{id}.{}", domain.unwrap_or(&self.domain)),
+        }
     }
+}
+
+fn fill(template: &str, id: &str, port: u16) -> String {
+    template.replace("{id}", id).replace("{port}", &port.to_string())
 }
 
 fn check_domain(domain: &str) -> Result<(), Error> {
@@ -110,46 +258,92 @@ fn join(base: &Url, path: &str) -> String {
 mod tests {
     use super::*;
 
+    fn domain(domain: &str) -> Endpoint {
+        Endpoint::domain(domain).unwrap()
+    }
+
+    fn base(endpoint: &Endpoint, port: u16, domain: Option<&str>) -> String {
+        endpoint.sandbox("iabc", port, domain).unwrap().0
+    }
+
     #[test]
-    fn the_domain_gives_both_addresses() {
-        let cloud = Endpoint::new("e2b.app", None, None).unwrap();
+    fn addresses_follow_from_the_domain() {
+        let cloud = domain("e2b.app");
         assert_eq!(cloud.api("/v2/sandboxes"), "https://api.e2b.app/v2/sandboxes");
-        let (base, headers) = cloud.sandbox("iabc", ENVD_PORT, None).unwrap();
-        assert_eq!(base, "https://sandbox.e2b.app");
+        let (url, headers) = cloud.sandbox("iabc", ENVD_PORT, None).unwrap();
+        assert_eq!(url, "https://sandbox.e2b.app");
         assert_eq!(
-            (&headers[E2B_SANDBOX_ID], &headers[E2B_SANDBOX_PORT]),
+            (&headers["e2b-sandbox-id"], &headers["e2b-sandbox-port"]),
             (&"iabc".parse().unwrap(), &"49983".parse().unwrap())
         );
+        assert_eq!(cloud.direct("iabc", ENVD_PORT, None).unwrap(), "https://49983-iabc.e2b.app");
 
-        let own = Endpoint::new("sandboxes.example:8443", None, None).unwrap();
+        let own = domain("sandboxes.example:8443");
         assert_eq!(own.api("/x"), "https://api.sandboxes.example:8443/x");
-        assert_eq!(own.sandbox("iabc", 3000, None).unwrap().0, "https://3000-iabc.sandboxes.example:8443");
-        assert_eq!(own.sandbox("iabc", 3000, Some("other.example")).unwrap().0, "https://3000-iabc.other.example");
+        assert_eq!(base(&own, ENVD_PORT, None), "https://49983-iabc.sandboxes.example:8443");
+        assert_eq!(base(&own, 3000, Some("other.example")), "https://3000-iabc.other.example");
         assert_eq!(own.host("iabc", 80, None), "80-iabc.sandboxes.example:8443");
+        assert_eq!(base(&own.plain_http(), 80, None), "http://80-iabc.sandboxes.example:8443");
     }
 
     #[test]
     fn urls_take_its_place_and_may_have_a_path() {
-        let local = Endpoint::new("e2b.app", Some("http://127.0.0.1:3000/api/"), Some("http://[::1]:3001")).unwrap();
-        assert_eq!(local.api("/v2/sandboxes"), "http://127.0.0.1:3000/api/v2/sandboxes");
-        assert_eq!(local.sandbox("iabc", ENVD_PORT, None).unwrap().0, "http://[::1]:3001");
+        let own = domain("e2b.app").api_url("http://127.0.0.1:3000/api/").unwrap();
+        let own = own.sandbox_url("http://[::1]:3001/sbx").unwrap();
+        assert_eq!(own.api("/v2/sandboxes"), "http://127.0.0.1:3000/api/v2/sandboxes");
+        assert_eq!(base(&own, ENVD_PORT, None), "http://[::1]:3001/sbx");
+    }
+
+    #[test]
+    fn a_template_is_filled_wherever_its_places_are() {
+        let hosts = domain("e2b.app").sandbox_url("https://{port}-{id}.boxes.example:8443/").unwrap();
+        assert_eq!(base(&hosts, 3000, Some("ignored.example")), "https://3000-iabc.boxes.example:8443");
+        let paths = domain("e2b.app").sandbox_url("http://gw/boxes/{id}/{port}").unwrap();
+        assert_eq!(base(&paths, 80, None), "http://gw/boxes/iabc/80");
+        let named = domain("e2b.app").sandbox_url("http://10.0.0.1").unwrap();
+        let named = named.sandbox_host("{port}-{id}.cluster").unwrap().api_host("api.cluster").unwrap();
+        assert_eq!(named.sandbox("iabc", 80, None).unwrap().1[HOST], "80-iabc.cluster");
+        assert_eq!(named.host_of_api().unwrap(), "api.cluster");
+    }
+
+    #[test]
+    fn debug_is_this_machine() {
+        let debug = Endpoint::debug();
+        assert_eq!(debug.api("/x"), "http://localhost:3000/x");
+        assert_eq!(
+            (base(&debug, ENVD_PORT, None), debug.host("i", 80, None)),
+            ("http://localhost:49983".to_owned(), "localhost:80".to_owned())
+        );
     }
 
     #[test]
     fn a_wrong_address_is_named_with_its_rule() {
-        for (domain, api, message) in [
-            ("https://e2b.app", None, "domain: \"https://e2b.app\" is a URL; give the host alone"),
-            ("e2b.app/v2", None, "domain: \"e2b.app/v2\" has a path"),
-            ("", None, "domain: \"\" is no host name"),
-            ("e2b.app", Some("localhost:3000"), "api_url: \"localhost:3000\" must begin with http://"),
-            ("e2b.app", Some("nonsense"), "api_url: \"nonsense\" is no URL"),
-            ("e2b.app", Some("http://"), "api_url: \"http://\" is no URL"),
-            ("e2b.app", Some("http://a?b"), "must have neither a query nor a fragment"),
+        for (domain, message) in [
+            ("https://e2b.app", "domain: \"https://e2b.app\" is a URL; give the host alone"),
+            ("e2b.app/v2", "domain: \"e2b.app/v2\" has a path"),
+            ("", "domain: \"\" is no host name"),
         ] {
-            let error = Endpoint::new(domain, api, None).unwrap_err().to_string();
+            let error = Endpoint::domain(domain).unwrap_err().to_string();
             assert!(error.contains(message), "{error}");
         }
-        let error = Endpoint::new("e2b.app", Some("http://me:hunter2@host"), None).unwrap_err().to_string();
+        for (url, message) in [
+            ("localhost:3000", "api_url: \"localhost:3000\" must begin with http://"),
+            ("nonsense", "api_url: \"nonsense\" is no URL"),
+            ("http://", "api_url: \"http://\" is no URL"),
+            ("http://a?b", "must have neither a query nor a fragment"),
+        ] {
+            let error = domain("e2b.app").api_url(url).unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+        }
+        for (url, message) in [
+            ("http://a/{port}", "has no {id}"),
+            ("http://a/{id}/{name}", "more in braces"),
+            ("ftp://{id}", "must begin with http://"),
+        ] {
+            let error = domain("e2b.app").sandbox_url(url).unwrap_err().to_string();
+            assert!(error.contains("sandbox_url") && error.contains(message), "{error}");
+        }
+        let error = domain("e2b.app").api_url("http://me:hunter2@host").unwrap_err().to_string();
         assert!(error.contains("must not hold credentials") && !error.contains("hunter2"), "{error}");
     }
 }

@@ -266,6 +266,17 @@ impl Error {
         last || self.attempts().iter().any(|record| record.outcome.is_unknown(true))
     }
 
+    /// Whether an attempt before the last may have had its effect.
+    pub(crate) fn had_unknown_attempt(&self) -> bool {
+        let earlier = self.attempts().split_last().map_or(&[][..], |(_, earlier)| earlier);
+        earlier.iter().any(|record| record.outcome.is_unknown(false))
+    }
+
+    /// Whether the daemon inside did not answer, so that the sandbox was not paused.
+    pub fn is_guest_unresponsive(&self) -> bool {
+        self.error_code() == Some(oncebox_protocol::codes::GUEST_UNRESPONSIVE)
+    }
+
     /// Whether there is no such thing.
     pub fn is_not_found(&self) -> bool {
         self.kind() == ErrorKind::NotFound

@@ -42,6 +42,7 @@
 
 #![deny(missing_docs)]
 
+mod account;
 mod client;
 mod commands;
 mod config;
@@ -52,16 +53,22 @@ mod once;
 mod rpc;
 mod sandbox;
 
+pub use account::{Account, ApiKey, CreatedApiKey, Team};
 pub use client::{Client, ClientBuilder};
 pub use commands::{Command, CommandEvent, CommandHandle, CommandOutput, Commands, Exit, ProcessInfo};
+pub use endpoint::Endpoint;
 pub use error::{Error, ErrorKind};
 pub use files::{Entry, EntryKind, Files};
 pub use once::Leftover;
-pub use sandbox::{Came, CreateSandbox, Killed, ListSandboxes, Sandbox, SandboxInfo, SandboxState};
+pub use sandbox::{
+    Came, CreateSandbox, Killed, ListSandboxes, NetworkUpdate, Pages, Pause, Paused, Sandbox, SandboxInfo,
+    SandboxLogEntry, SandboxMetric, SandboxState, Snapshot,
+};
 
+pub use oncebox_protocol::api::SandboxNetwork;
 pub use oncebox_protocol::envd_rest::WrittenFile;
 pub use oncebox_transport::policy::IdempotencyKeys;
-pub use oncebox_transport::{Body, BodyError, HttpVersion, ResponseBody};
+pub use oncebox_transport::{Body, BodyError, BoxError, HttpVersion, ResponseBody};
 
 #[cfg(feature = "local")]
 pub use oncebox_local as local;

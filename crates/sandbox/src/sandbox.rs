@@ -1,12 +1,16 @@
 //! Sandboxes: made, found, described, ended.
 
 mod create;
+mod lifecycle;
 mod list;
+mod observe;
 
 pub use create::CreateSandbox;
 pub(crate) use create::is_env_name;
+pub use lifecycle::{Pause, Paused, Snapshot};
 pub(crate) use list::metadata_filter;
-pub use list::{ListSandboxes, SandboxInfo, SandboxState};
+pub use list::{ListSandboxes, Pages, SandboxInfo, SandboxState};
+pub use observe::{NetworkUpdate, SandboxLogEntry, SandboxMetric};
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +18,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
-use oncebox_protocol::{api, operations};
+use oncebox_protocol::{SecretString, api, operations};
 
 use crate::Client;
 use crate::client::{ApiCall, parse};
@@ -25,6 +29,9 @@ use crate::rpc::Envd;
 
 /// The longest lifetime that can be asked for in one call. Servers have lower limits of their own.
 const MAX_LIFETIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Seconds that a sandbox lives at least after it was connected to. v1 has no default of its own (protocol fact).
+const DEFAULT_CONNECT: i64 = 300;
 
 /// A sandbox: a machine of its own in which commands run and files live. Clones are cheap and are the same sandbox.
 ///
@@ -41,6 +48,7 @@ struct Inner {
     template: String,
     envd_version: String,
     domain: Option<String>,
+    token: Option<SecretString>,
     intent: Option<String>,
     came: Came,
     successor: Successor,
@@ -101,8 +109,19 @@ impl Sandbox {
     pub async fn connect(client: &Client, id: &str) -> Result<Self, Error> {
         const ACTION: &str = "connect to the sandbox";
         let id = check_id(id)?;
-        let call = ApiCall::new(&operations::CONNECT_SANDBOX, ACTION, [id]);
-        let response = client.call(call.json(&api::ConnectSandbox::default())?).await?;
+        let v1 = async || {
+            let body = api::ConnectSandboxV1 { timeout: DEFAULT_CONNECT, ..Default::default() };
+            client.call(ApiCall::new(&operations::CONNECT_SANDBOX_V1, ACTION, [id]).json(&body)?).await
+        };
+        let response = if client.creates().speaks_v1() {
+            v1().await?
+        } else {
+            let call = ApiCall::new(&operations::CONNECT_SANDBOX, ACTION, [id]);
+            match client.call(call.json(&api::ConnectSandbox::default())?).await {
+                Err(error) if error.status() == Some(405) => v1().await?,
+                response => response?,
+            }
+        };
         Self::build(client, parse(ACTION, &response)?, None, Came::Connected, Successor::default())
     }
 
@@ -141,6 +160,7 @@ impl Sandbox {
                 template: answer.template_id,
                 envd_version: answer.envd_version,
                 domain: answer.domain,
+                token: answer.envd_access_token,
                 intent,
                 came,
                 successor,
@@ -276,12 +296,7 @@ pub(crate) fn check_successor(successor: &Successor, action: &str) -> Result<(),
 }
 
 fn found_gone(error: &Error) -> Killed {
-    let earlier = error.attempts().split_last().map_or(&[][..], |(_, earlier)| earlier);
-    if earlier.iter().any(|record| record.outcome.is_unknown(false)) {
-        Killed::ByEarlierAttempt
-    } else {
-        Killed::Already
-    }
+    if error.had_unknown_attempt() { Killed::ByEarlierAttempt } else { Killed::Already }
 }
 
 /// A sandbox id: lower-case letters and digits (protocol fact). A legacy suffix after a hyphen is cut.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use oncebox_protocol::{api, operations};
-use oncebox_transport::policy::create::{Intent, ServerMemory};
+use oncebox_transport::policy::create::{ApiVersion, Intent, ServerMemory};
 use oncebox_transport::policy::{DEFAULT_CLEANUP_TIMEOUT, DEFAULT_SETTLE, IdempotencyKeys};
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
@@ -105,6 +105,17 @@ impl fmt::Display for Leftover {
 impl Creates {
     /// Makes a sandbox, or finds it. Dropped, it is given up: what was sent is looked for and killed in the background.
     pub(crate) async fn make(&self, client: &Client, order: Order) -> Ending {
+        match self.make_with_key(client, order.clone()).await {
+            // Nothing was done: with another key it is another request.
+            Err(error) if error.status() == Some(401) && client.can_ask_for_a_key() => {
+                client.new_key(ACTION, None).await?;
+                self.make_with_key(client, order).await
+            }
+            ending => ending,
+        }
+    }
+
+    async fn make_with_key(&self, client: &Client, order: Order) -> Ending {
         if order.origin != Origin::Given {
             let flight = Arc::new(Flight::new(&order));
             let waiter = flight.wait_for();
@@ -142,6 +153,11 @@ impl Creates {
                 None => flight.over().await,
             }
         }
+    }
+
+    /// Whether the server is known to have v1 only.
+    pub(crate) fn speaks_v1(&self) -> bool {
+        lock(&self.memory).version == Some(ApiVersion::V1)
     }
 
     fn launch(&self, client: &Client, order: Order, flight: Arc<Flight>) -> Result<(), Error> {

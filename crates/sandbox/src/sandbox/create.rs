@@ -9,10 +9,11 @@ use oncebox_protocol::{SecretString, api};
 use oncebox_transport::policy::create::{INTENT_METADATA, Intent};
 use tokio::runtime::Handle;
 
-use super::{Sandbox, lifetime_seconds};
+use super::{Pause, Sandbox, lifetime_seconds};
 use crate::Client;
 use crate::error::{Error, ErrorKind};
 use crate::once::{ACTION, Order, Origin};
+use oncebox_protocol::api::{AutoResume, SandboxNetwork, VolumeMount};
 
 /// Metadata of our own begins with this, and is not shown.
 pub(super) const RESERVED_METADATA: &str = "oncebox.";
@@ -37,6 +38,8 @@ pub struct CreateSandbox {
     request_timeout: Option<Duration>,
     intent: Option<String>,
     idempotency_key: Option<String>,
+    /// What is passed on as it is.
+    more: api::NewSandbox,
 }
 
 impl CreateSandbox {
@@ -51,6 +54,7 @@ impl CreateSandbox {
             request_timeout: None,
             intent: None,
             idempotency_key: None,
+            more: api::NewSandbox::default(),
         }
     }
 
@@ -81,6 +85,38 @@ impl CreateSandbox {
     /// Whether the sandbox may reach the internet. Default: the server's.
     pub fn allow_internet_access(mut self, allow: bool) -> Self {
         self.allow_internet_access = Some(allow);
+        self
+    }
+
+    /// What the sandbox may reach, and who may reach it. Default: the server's.
+    pub fn network(mut self, network: SandboxNetwork) -> Self {
+        self.more.network = Some(network);
+        self
+    }
+
+    /// Pauses the sandbox at the end of its lifetime, in place of killing it.
+    pub fn pause_at_end(mut self, how: Pause) -> Self {
+        self.more.auto_pause = Some(true);
+        self.more.auto_pause_memory = how.keeps_memory_flag();
+        self
+    }
+
+    /// Whether traffic wakes the paused sandbox. Excludes pausing to the filesystem alone.
+    pub fn resume_on_traffic(mut self, resume: bool) -> Self {
+        self.more.auto_resume = Some(AutoResume { enabled: resume });
+        self
+    }
+
+    /// Mounts a volume.
+    pub fn volume(mut self, name: impl Into<String>, path: impl Into<String>) -> Self {
+        let mount = VolumeMount { name: name.into(), path: path.into() };
+        self.more.volume_mounts.get_or_insert_default().push(mount);
+        self
+    }
+
+    /// Configuration of the MCP gateway inside the sandbox.
+    pub fn mcp(mut self, servers: serde_json::Map<String, serde_json::Value>) -> Self {
+        self.more.mcp = Some(servers);
         self
     }
 
@@ -183,7 +219,7 @@ impl CreateSandbox {
             allow_internet_access: self.allow_internet_access,
             metadata: Some(self.metadata.clone()),
             env_vars: (!self.envs.is_empty()).then(|| self.envs.clone()),
-            ..Default::default()
+            ..self.more.clone()
         })
     }
 }

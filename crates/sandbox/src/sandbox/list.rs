@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
+use bytes::Bytes;
+use futures_util::{Stream, TryStreamExt};
+use http::Response;
 use jiff::Timestamp;
 use oncebox_protocol::headers::X_NEXT_TOKEN;
 use oncebox_protocol::{api, operations};
@@ -16,10 +19,10 @@ use crate::error::Error;
 use crate::rpc::query;
 
 /// Pages that one listing follows. A server that goes on for ever is broken.
-const MAX_PAGES: usize = 1000;
+pub(super) const MAX_PAGES: usize = 1000;
 
 /// Sandboxes a page (protocol fact: the most that servers give).
-const PAGE_SIZE: &str = "100";
+const PAGE_SIZE: u32 = 100;
 
 /// What the control plane knows of a sandbox.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,11 +61,21 @@ pub struct ListSandboxes {
     client: Client,
     metadata: BTreeMap<String, String>,
     states: Vec<SandboxState>,
+    started_after: Option<Timestamp>,
+    template: Option<String>,
+    page_size: u32,
 }
 
 impl ListSandboxes {
     pub(super) fn new(client: &Client) -> Self {
-        Self { client: client.clone(), metadata: BTreeMap::new(), states: Vec::new() }
+        Self {
+            client: client.clone(),
+            metadata: BTreeMap::new(),
+            states: Vec::new(),
+            started_after: None,
+            template: None,
+            page_size: PAGE_SIZE,
+        }
     }
 
     /// Only sandboxes that have this label.
@@ -77,25 +90,107 @@ impl ListSandboxes {
         self
     }
 
+    /// Only sandboxes that started after this.
+    pub fn started_after(mut self, moment: Timestamp) -> Self {
+        self.started_after = Some(moment);
+        self
+    }
+
+    /// Only sandboxes of this template; without a tag.
+    pub fn template(mut self, template: impl Into<String>) -> Self {
+        self.template = Some(template.into());
+        self
+    }
+
+    /// So many a page, 1 to 100. Default 100.
+    pub fn page_size(mut self, size: u32) -> Self {
+        self.page_size = size;
+        self
+    }
+
+    /// The pages, one by one.
+    pub fn pages(self) -> Pages {
+        let v1 = self.client.creates().speaks_v1();
+        Pages { listing: self, next: Some(String::new()), read: 0, v1 }
+    }
+
+    /// The sandboxes, one by one, page after page as they are asked for.
+    pub fn stream(self) -> impl Stream<Item = Result<SandboxInfo, Error>> + Send {
+        let pages = futures_util::stream::try_unfold(self.pages(), |mut pages| async move {
+            Ok::<_, Error>(pages.next().await?.map(|page| (page, pages)))
+        });
+        pages.map_ok(|page| futures_util::stream::iter(page.into_iter().map(Ok))).try_flatten()
+    }
+
     async fn send(self) -> Result<Vec<SandboxInfo>, Error> {
-        const ACTION: &str = "list sandboxes";
-        let metadata = metadata_filter(&self.metadata);
-        let states = self.states.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-        let mut found = Vec::new();
-        let mut token = String::new();
-        for _ in 0..MAX_PAGES {
-            let filters = [("metadata", &*metadata), ("state", &*states), ("nextToken", &*token), ("limit", PAGE_SIZE)];
-            let mut call = ApiCall::new(&operations::LIST_SANDBOXES, ACTION, []);
-            call.query = query(filters.into_iter().filter(|(_, value)| !value.is_empty()));
-            let response = self.client.call(call).await?;
-            let page: Vec<api::ListedSandbox> = parse(ACTION, &response)?;
-            found.extend(page.into_iter().map(SandboxInfo::from));
-            match response.headers().get(&X_NEXT_TOKEN).and_then(|token| token.to_str().ok()) {
-                None | Some("") => return Ok(found),
-                Some(next) => next.clone_into(&mut token),
-            }
+        let (mut pages, mut found) = (self.pages(), Vec::new());
+        while let Some(page) = pages.next().await? {
+            found.extend(page);
         }
-        Err(Error::malformed(ACTION, format!("the list did not end after {MAX_PAGES} pages")))
+        Ok(found)
+    }
+}
+
+/// A listing's pages: see [`ListSandboxes::pages`].
+#[derive(Debug)]
+pub struct Pages {
+    listing: ListSandboxes,
+    /// The next page's token, empty for the first; `None` after the last.
+    next: Option<String>,
+    read: usize,
+    /// v1 of the API is asked, which has one page only.
+    v1: bool,
+}
+
+impl Pages {
+    /// The next page; `None` after the last one.
+    ///
+    /// # Errors
+    ///
+    /// When the server could not be asked. The same page is then asked for again by the next call.
+    pub async fn next(&mut self) -> Result<Option<Vec<SandboxInfo>>, Error> {
+        const ACTION: &str = "list sandboxes";
+        let Some(token) = self.next.clone() else { return Ok(None) };
+        if self.read >= MAX_PAGES {
+            return Err(Error::malformed(ACTION, format!("the list did not end after {MAX_PAGES} pages")));
+        }
+        let response = match self.ask(ACTION, &token).await {
+            // A server that has v1 only.
+            Err(error) if !self.v1 && self.read == 0 && matches!(error.status(), Some(404 | 405)) => {
+                self.v1 = true;
+                self.ask(ACTION, &token).await?
+            }
+            response => response?,
+        };
+        let page: Vec<api::ListedSandbox> = parse(ACTION, &response)?;
+        self.read += 1;
+        let next = response.headers().get(&X_NEXT_TOKEN).and_then(|token| token.to_str().ok());
+        self.next = next.filter(|next| !next.is_empty()).map(str::to_owned);
+        Ok(Some(page.into_iter().map(SandboxInfo::from).collect()))
+    }
+
+    async fn ask(&self, action: &str, token: &str) -> Result<Response<Bytes>, Error> {
+        let listing = &self.listing;
+        if !(1..=100).contains(&listing.page_size) {
+            return Err(Error::invalid(format!("page_size: {} is not from 1 to 100", listing.page_size)));
+        }
+        let metadata = metadata_filter(&listing.metadata);
+        let states = listing.states.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let started_after = listing.started_after.map(|at| at.to_string()).unwrap_or_default();
+        let size = listing.page_size.to_string();
+        let all = [
+            ("metadata", &*metadata),
+            ("state", &*states),
+            ("startedAfter", &*started_after),
+            ("template", listing.template.as_deref().unwrap_or_default()),
+            ("nextToken", token),
+            ("limit", &*size),
+        ];
+        let (operation, known) =
+            if self.v1 { (&operations::LIST_SANDBOXES_V1, &all[..1]) } else { (&operations::LIST_SANDBOXES, &all[..]) };
+        let mut call = ApiCall::new(operation, action, []);
+        call.query = query(known.iter().copied().filter(|(_, value)| !value.is_empty()));
+        listing.client.call(call).await
     }
 }
 

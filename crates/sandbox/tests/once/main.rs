@@ -8,3 +8,4 @@
 mod creates;
 mod storm;
 mod support;
+mod surface;

@@ -1,0 +1,133 @@
+//! What belongs to an account rather than to a sandbox: API keys, teams, webhooks, events.
+
+use oncebox_protocol::{Operation, api, operations};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::Client;
+use crate::client::{ApiCall, parse};
+use crate::error::Error;
+use crate::rpc::query;
+
+pub use oncebox_protocol::api::{ApiKey, CreatedApiKey, Team};
+
+/// An account: see [`Client::account`].
+#[derive(Clone, Copy, Debug)]
+pub struct Account<'a> {
+    client: &'a Client,
+}
+
+impl Client {
+    /// The account's API keys, teams, webhooks and events. Some providers want other credentials for them than an API key.
+    pub fn account(&self) -> Account<'_> {
+        Account { client: self }
+    }
+}
+
+impl Account<'_> {
+    /// All API keys, without their secrets.
+    ///
+    /// # Errors
+    ///
+    /// When the server could not be asked, or does not offer this.
+    pub async fn api_keys(&self) -> Result<Vec<ApiKey>, Error> {
+        const ACTION: &str = "list API keys";
+        parse(ACTION, &self.client.call(ApiCall::new(&operations::LIST_API_KEYS, ACTION, [])).await?)
+    }
+
+    /// Makes an API key. Its secret is shown this once.
+    ///
+    /// # Errors
+    ///
+    /// As [`api_keys`](Self::api_keys). When nobody knows whether it was made, nothing is sent again: delete the one of this
+    /// name, whose secret nobody has.
+    pub async fn create_api_key(&self, name: &str) -> Result<CreatedApiKey, Error> {
+        const ACTION: &str = "create an API key";
+        let body = api::NewApiKey { name: name.to_owned() };
+        let call = ApiCall::new(&operations::CREATE_API_KEY, ACTION, []).json(&body)?;
+        parse(ACTION, &self.client.call(call).await?)
+    }
+
+    /// Gives an API key another name.
+    ///
+    /// # Errors
+    ///
+    /// As [`api_keys`](Self::api_keys).
+    pub async fn rename_api_key(&self, id: &str, name: &str) -> Result<(), Error> {
+        let body = api::UpdateApiKey { name: name.to_owned() };
+        let call = ApiCall::new(&operations::UPDATE_API_KEY, "rename the API key", [id]).json(&body)?;
+        self.client.call(call).await.map(drop)
+    }
+
+    /// Deletes an API key; `false`: there is no such one (any more).
+    ///
+    /// # Errors
+    ///
+    /// As [`api_keys`](Self::api_keys).
+    pub async fn delete_api_key(&self, id: &str) -> Result<bool, Error> {
+        self.delete(&operations::DELETE_API_KEY, "delete the API key", id).await
+    }
+
+    /// The teams that the credentials belong to.
+    ///
+    /// # Errors
+    ///
+    /// As [`api_keys`](Self::api_keys).
+    pub async fn teams(&self) -> Result<Vec<Team>, Error> {
+        const ACTION: &str = "list teams";
+        parse(ACTION, &self.client.call(ApiCall::new(&operations::LIST_TEAMS, ACTION, [])).await?)
+    }
+
+    /// All webhooks, as the server describes them: the protocol leaves their form open.
+    ///
+    /// # Errors
+    ///
+    /// As [`api_keys`](Self::api_keys).
+    pub async fn webhooks(&self) -> Result<Vec<Value>, Error> {
+        const ACTION: &str = "list webhooks";
+        parse(ACTION, &self.client.call(ApiCall::new(&operations::LIST_WEBHOOKS, ACTION, [])).await?)
+    }
+
+    /// Makes a webhook.
+    ///
+    /// # Errors
+    ///
+    /// As [`api_keys`](Self::api_keys).
+    pub async fn create_webhook(&self, webhook: &impl Serialize) -> Result<Value, Error> {
+        const ACTION: &str = "create a webhook";
+        let call = ApiCall::new(&operations::CREATE_WEBHOOK, ACTION, []).json(webhook)?;
+        parse(ACTION, &self.client.call(call).await?)
+    }
+
+    /// Deletes a webhook; `false`: there is no such one (any more).
+    ///
+    /// # Errors
+    ///
+    /// As [`api_keys`](Self::api_keys).
+    pub async fn delete_webhook(&self, id: &str) -> Result<bool, Error> {
+        self.delete(&operations::DELETE_WEBHOOK, "delete the webhook", id).await
+    }
+
+    /// Events of all sandboxes, or of one, newest first, `limit` at most.
+    ///
+    /// # Errors
+    ///
+    /// As [`api_keys`](Self::api_keys).
+    pub async fn events(&self, sandbox: Option<&str>, limit: u32) -> Result<Value, Error> {
+        const ACTION: &str = "list events";
+        let mut call = match sandbox {
+            Some(id) => ApiCall::new(&operations::LIST_SANDBOX_EVENTS, ACTION, [id]),
+            None => ApiCall::new(&operations::LIST_SANDBOXES_EVENTS, ACTION, []),
+        };
+        call.query = query([("limit", &*limit.to_string())]);
+        parse(ACTION, &self.client.call(call).await?)
+    }
+
+    async fn delete(&self, operation: &'static Operation, action: &str, id: &str) -> Result<bool, Error> {
+        match self.client.call(ApiCall::new(operation, action, [id])).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}

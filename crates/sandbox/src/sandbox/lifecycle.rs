@@ -1,0 +1,186 @@
+//! Pausing, forking, snapshots: what happens to a sandbox as a whole.
+
+use std::time::Duration;
+
+use oncebox_protocol::headers::X_NEXT_TOKEN;
+use oncebox_protocol::{ErrorBody, api, operations};
+
+use super::{Came, Sandbox, Successor, lifetime_seconds};
+use crate::Client;
+use crate::client::{ApiCall, parse};
+use crate::error::{Error, ErrorKind};
+use crate::rpc::query;
+
+/// Forks that one call makes at most (protocol fact).
+const MAX_FORKS: u32 = 100;
+
+/// How to pause a sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pause {
+    filesystem: bool,
+    strict: bool,
+}
+
+impl Pause {
+    /// Keeps memory and files.
+    pub fn full() -> Self {
+        Self::default()
+    }
+
+    /// Keeps files alone: the sandbox boots anew when it is resumed.
+    pub fn filesystem() -> Self {
+        Self { filesystem: true, ..Self::default() }
+    }
+
+    /// The protocol's word for it: absent, memory is kept.
+    pub(super) fn keeps_memory_flag(self) -> Option<bool> {
+        self.filesystem.then_some(false)
+    }
+
+    /// Refuses to pause a sandbox whose daemon does not answer.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+}
+
+/// What a pause found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paused {
+    /// This call paused the sandbox.
+    Now,
+    /// An earlier attempt of this call, whose answer was lost, may have paused it.
+    ByEarlierAttempt,
+    /// It was paused, or was changing at this moment (409).
+    Already,
+}
+
+/// A snapshot, from which sandboxes can be made: its id is a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// Its id.
+    pub id: String,
+    /// Its names.
+    pub names: Vec<String>,
+}
+
+impl From<api::Snapshot> for Snapshot {
+    fn from(snapshot: api::Snapshot) -> Self {
+        Self { id: snapshot.snapshot_id, names: snapshot.names }
+    }
+}
+
+impl Sandbox {
+    /// Pauses it; [`connect`](Self::connect) resumes it.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) when it has ended; [`Conflict`](ErrorKind::Conflict) when a strict pause met a
+    /// daemon that does not answer. That it is paused already is no error.
+    pub async fn pause(&self, how: Pause) -> Result<Paused, Error> {
+        let body =
+            api::PauseSandbox { memory: how.keeps_memory_flag(), require_healthy_guest: how.strict.then_some(true) };
+        let call = ApiCall::new(&operations::PAUSE_SANDBOX, "pause the sandbox", [self.id()]).json(&body)?;
+        match self.call(call).await {
+            Ok(_) => Ok(Paused::Now),
+            Err(error) if error.kind() == ErrorKind::Conflict && !error.is_guest_unresponsive() => {
+                let by_us = error.had_unknown_attempt();
+                Ok(if by_us { Paused::ByEarlierAttempt } else { Paused::Already })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Copies it, as it runs, `count` times. Each fork is a value of its own, made or failed. A fork is never made twice
+    /// by this call: when its outcome is unknown, the error says so and nothing is sent again. Lifetime: from now;
+    /// `None` is the server's, 15 s.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for none or more than 100 forks, before any I/O; whatever kept all
+    /// of them from being made.
+    pub async fn fork(&self, count: u32, lifetime: Option<Duration>) -> Result<Vec<Result<Self, Error>>, Error> {
+        const ACTION: &str = "fork the sandbox";
+        if !(1..=MAX_FORKS).contains(&count) {
+            return Err(Error::invalid(format!("count: {count} is not from 1 to {MAX_FORKS}")));
+        }
+        let body = api::ForkSandbox {
+            timeout: lifetime.map(lifetime_seconds).transpose()?,
+            count: Some(i32::try_from(count).unwrap_or(1)),
+        };
+        let call = ApiCall::new(&operations::FORK_SANDBOX, ACTION, [self.id()]).json(&body)?;
+        let forks: Vec<api::ForkResult> = parse(ACTION, &self.call(call).await?)?;
+        let client = self.client();
+        let fork = |fork: api::ForkResult| match fork {
+            api::ForkResult { sandbox: Some(made), .. } => {
+                Self::build(client, made, None, Came::Created, Successor::default())
+            }
+            api::ForkResult { error: Some(error), .. } => Err(failed(ACTION, &error)),
+            _ => Err(Error::malformed(ACTION, "it holds neither a sandbox nor an error")),
+        };
+        Ok(forks.into_iter().map(fork).collect())
+    }
+
+    /// Takes a snapshot of it, while it goes on running.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) when it has ended. When nobody knows whether one was taken, nothing is sent again.
+    pub async fn snapshot(&self, name: Option<&str>) -> Result<Snapshot, Error> {
+        const ACTION: &str = "take a snapshot";
+        let body = api::NewSnapshot { name: name.map(str::to_owned), ..Default::default() };
+        let call = ApiCall::new(&operations::CREATE_SNAPSHOT, ACTION, [self.id()]).json(&body)?;
+        let taken: api::Snapshot = parse(ACTION, &self.call(call).await?)?;
+        Ok(taken.into())
+    }
+}
+
+impl Client {
+    /// All snapshots, or those of one sandbox.
+    ///
+    /// # Errors
+    ///
+    /// When the server could not be asked.
+    pub async fn snapshots(&self, sandbox: Option<&str>) -> Result<Vec<Snapshot>, Error> {
+        const ACTION: &str = "list snapshots";
+        let (mut found, mut token) = (Vec::new(), String::new());
+        for _ in 0..super::list::MAX_PAGES {
+            let mut call = ApiCall::new(&operations::LIST_SNAPSHOTS, ACTION, []);
+            let filters = [("sandboxID", sandbox.unwrap_or_default()), ("nextToken", &*token)];
+            call.query = query(filters.into_iter().filter(|(_, value)| !value.is_empty()));
+            let response = self.call(call).await?;
+            let page: Vec<api::Snapshot> = parse(ACTION, &response)?;
+            found.extend(page.into_iter().map(Snapshot::from));
+            match response.headers().get(&X_NEXT_TOKEN).and_then(|token| token.to_str().ok()) {
+                None | Some("") => return Ok(found),
+                Some(next) => next.clone_into(&mut token),
+            }
+        }
+        Err(Error::malformed(ACTION, "the list does not end"))
+    }
+
+    /// Deletes a snapshot; `false`: there is no such one (any more).
+    ///
+    /// # Errors
+    ///
+    /// When the server could not be asked.
+    pub async fn delete_snapshot(&self, id: &str) -> Result<bool, Error> {
+        let call = ApiCall::new(&operations::DELETE_TEMPLATE, "delete the snapshot", [id]);
+        match self.call(call).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn failed(action: &str, error: &ErrorBody) -> Error {
+    let body = serde_json::to_vec(error).unwrap_or_default();
+    let status = match error.code {
+        Some(oncebox_protocol::ErrorCode::Number(code)) => u16::try_from(code).unwrap_or(500),
+        _ => 500,
+    };
+    Error::answer(action, status, &body, None)
+}
