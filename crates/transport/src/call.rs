@@ -17,12 +17,13 @@ use oncebox_policy::{
     Verdict, judge,
 };
 use tokio::time::{Instant, sleep, timeout_at};
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use crate::body::{AttemptBody, Body, BodyUse, BoxError, Replay, ResponseBody, Upload};
 use crate::client::Client;
 use crate::error::Error;
 use crate::limit::{Due, Expired, Step, StreamLimits};
+use crate::observe::{self, TraceContext};
 use crate::options::{CallOptions, HttpVersion, Resolved};
 use crate::pool::{self, Origin, Progress, Redacted, Wanted};
 use crate::single::Attempted;
@@ -77,6 +78,17 @@ struct MadeOf<'a> {
     options: Resolved,
     /// The size up to which the response is read whole within the attempt.
     collect: Option<usize>,
+    /// Where attempts are to name themselves as parts of a trace.
+    trace: Option<Box<TraceContext>>,
+}
+
+impl Answer {
+    fn status(&self) -> u16 {
+        match self {
+            Self::Streaming(response) => response.status().as_u16(),
+            Self::Collected(response) => response.status().as_u16(),
+        }
+    }
 }
 
 impl<'a> Call<'a> {
@@ -94,6 +106,7 @@ impl<'a> Call<'a> {
             head: Head::new(head.method, head.uri, &head.headers),
             options,
             collect,
+            trace: client.traces().then(|| Box::new(TraceContext::of(&head.headers))),
         };
         Self { made_of, headers: head.headers }
     }
@@ -103,9 +116,14 @@ impl<'a> Call<'a> {
         let Self { made_of, headers } = self;
         let running =
             Running { call: made_of, origin: made_of.client.origin(&made_of.head.uri)?, started: Instant::now() };
+        let watched = made_of.client.observer().map(|observer| observer.watch(&made_of.head.method, &made_of.head.uri));
         let span = tracing::debug_span!("call", target = %made_of.head);
         // Pinned here and below, since a future that is handed on by value is copied whole.
-        pin!(running.attempts(headers)).instrument(span).await
+        let answer = pin!(running.attempts(headers)).instrument(span).await;
+        if let Some(watched) = watched {
+            watched.ends(answer.as_ref().map(Answer::status));
+        }
+        answer
     }
 
     /// Makes one attempt, which nobody judges.
@@ -114,7 +132,8 @@ impl<'a> Call<'a> {
         let running =
             Running { call: made_of, origin: made_of.client.origin(&made_of.head.uri)?, started: Instant::now() };
         let span = tracing::debug_span!("attempt", target = %made_of.head, number);
-        let Ended { attempt, answer, source } = pin!(running.attempt(wanted, number, headers)).instrument(span).await;
+        let Ended { attempt, answer, source, .. } =
+            pin!(running.attempt(wanted, number, headers)).instrument(span).await;
         made_of.body.commit();
         let response = match answer {
             Some(Answer::Collected(response)) => Some(response),
@@ -139,7 +158,12 @@ impl Running<'_> {
         let mut kept: Option<Box<Ledger>> = None;
         loop {
             let number = kept.as_ref().map_or(0, |ledger| ledger.attempts().len()) + 1;
-            let after = match self.after(self.attempt(wanted, number, headers).await, &mut kept, &mut wanted) {
+            let ended = if observe::is_traced() {
+                self.traced_attempt(wanted, number, headers).await
+            } else {
+                self.attempt(wanted, number, headers).await
+            };
+            let after = match self.after(ended, &mut kept, &mut wanted) {
                 ControlFlow::Break(end) => return end,
                 ControlFlow::Continue(after) => after,
             };
@@ -147,6 +171,21 @@ impl Running<'_> {
                 sleep(after).await;
             }
         }
+    }
+
+    /// An attempt in a span of its own. In a box, so that calls which nobody looks at have no room for it.
+    fn traced_attempt<'b>(
+        &'b self,
+        wanted: Wanted,
+        number: usize,
+        headers: &'b mut HeaderMap,
+    ) -> Pin<Box<dyn Future<Output = Ended> + Send + 'b>> {
+        let span = observe::attempt_span(number);
+        Box::pin(async move {
+            let mut ended = self.attempt(wanted, number, headers).instrument(span.clone()).await;
+            ended.span = Some(Box::new(span));
+            ended
+        })
     }
 
     /// What follows an attempt: the end, or another one after a wait. A response that will be asked for again is given
@@ -189,12 +228,18 @@ impl Running<'_> {
             self.started.elapsed(),
             self.call.client.random(),
         );
-        tracing::debug!(outcome = %ended.attempt.outcome, ?verdict, "attempt ended");
+        if let Some((span, record)) = ended.span.as_deref().zip(ledger.attempts().last()) {
+            observe::fill(span, record);
+        }
+        if let Some(observer) = self.call.client.observer() {
+            observer.attempt_ended(&self.call.head.method, &self.call.head.uri, ledger);
+        }
         verdict
     }
 
     fn end(&self, ended: Ended, ledger: &Ledger) -> Result<Answer, Error> {
         self.call.body.commit();
+        tracing::debug!("{}, {} attempts\n{ledger}", self.call.head, ledger.attempts().len());
         match ended.answer {
             Some(Answer::Streaming(mut response)) => {
                 response.body_mut().set_read_idle_timeout(self.call.options.read_idle_timeout);
@@ -242,6 +287,7 @@ impl Running<'_> {
             },
             answer,
             source,
+            span: None,
         }
     }
 
@@ -320,7 +366,13 @@ impl Running<'_> {
         progress: &Progress,
     ) -> Read {
         let body = self.call.body.attempt();
-        let request = |version| self.call.head.request(version, number, headers, body);
+        let request = |version| {
+            let mut request = self.call.head.request(version, number, headers, body);
+            if let Some(trace) = &self.call.trace {
+                trace.set(request.headers_mut());
+            }
+            request
+        };
         let attempted = self.origin.attempt(self.call.client.version(), request, wanted, progress).await;
         let (mut reading, limit) = match self.answered(attempted) {
             ControlFlow::Break(over) => return over,
@@ -401,6 +453,8 @@ struct Ended {
     attempt: Attempt,
     answer: Option<Answer>,
     source: Option<BoxError>,
+    /// Where somebody looks at it.
+    span: Option<Box<Span>>,
 }
 
 /// Where an attempt took place.

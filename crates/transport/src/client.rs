@@ -19,6 +19,7 @@ use crate::body::{Body, ResponseBody};
 use crate::call::{Answer, Call};
 use crate::dial::{Keepalive, Resolve, Resolver, Route, Via};
 use crate::error::Error;
+use crate::observe::{Hook, Observer};
 use crate::options::{CallOptions, Defaults, HttpVersion, Limits};
 use crate::pool::{Authority, Origin, origin};
 use crate::proxy::{Proxies, Proxy};
@@ -50,6 +51,8 @@ struct Inner {
     max_response_size: usize,
     /// Where the client was given a seed.
     random: Option<Mutex<fastrand::Rng>>,
+    observer: Option<Hook>,
+    traces: bool,
     known: Known,
 }
 
@@ -117,6 +120,15 @@ impl Client {
 
     pub(crate) fn version(&self) -> HttpVersion {
         self.inner.version
+    }
+
+    pub(crate) fn observer(&self) -> Option<&Hook> {
+        self.inner.observer.as_ref()
+    }
+
+    /// Whether attempts name themselves as parts of a trace.
+    pub(crate) fn traces(&self) -> bool {
+        self.inner.traces
     }
 
     pub(crate) fn random(&self) -> f64 {
@@ -211,6 +223,8 @@ pub struct ClientBuilder {
     proxies: Proxies,
     max_response_size: usize,
     seed: Option<u64>,
+    observer: Option<Hook>,
+    traces: bool,
 }
 
 /// The largest response that is read whole.
@@ -226,6 +240,8 @@ impl Default for ClientBuilder {
             proxies: Proxies::default(),
             max_response_size: DEFAULT_MAX_RESPONSE_SIZE,
             seed: None,
+            observer: None,
+            traces: false,
         }
     }
 }
@@ -450,6 +466,21 @@ impl ClientBuilder {
         self
     }
 
+    /// Tells this observer what becomes of calls. Default none.
+    #[must_use]
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.observer = Some(Hook::new(observer));
+        self
+    }
+
+    /// Sends W3C Trace Context's `traceparent` with each attempt: a span of its own, in the trace that the request's
+    /// own `traceparent` names or in a new one. Default off.
+    #[must_use]
+    pub fn trace_context(mut self, send: bool) -> Self {
+        self.traces = send;
+        self
+    }
+
     /// The client. It opens no connection yet.
     pub fn build(self) -> Client {
         Client {
@@ -461,6 +492,8 @@ impl ClientBuilder {
                 proxies: self.proxies.read(),
                 max_response_size: self.max_response_size,
                 random: self.seed.map(fastrand::Rng::with_seed).map(Mutex::new),
+                observer: self.observer,
+                traces: self.traces,
                 known: Known::default(),
             }),
         }

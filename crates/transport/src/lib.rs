@@ -30,6 +30,7 @@ mod dial;
 mod error;
 mod io;
 mod limit;
+mod observe;
 mod options;
 mod pool;
 mod proxy;
@@ -45,6 +46,11 @@ pub use client::{Client, ClientBuilder};
 pub use dial::{Resolve, Resolving};
 pub use error::{BodyError, Error};
 pub use limit::Step;
+#[cfg(feature = "metrics")]
+pub use observe::MetricsRecorder;
+#[cfg(feature = "opentelemetry")]
+pub use observe::OpenTelemetryRecorder;
+pub use observe::{CallEnd, Count, Observed, Observer, Recorder, Recording};
 pub use options::{CallOptions, HttpVersion};
 pub use proxy::Proxy;
 pub use single::{Attempted, Place, RetryBudget};

@@ -1,0 +1,342 @@
+//! What a client shows of its calls, and what it never shows.
+
+#![allow(clippy::unwrap_used)] // A test panics when it fails.
+
+mod support;
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use http::{Request, Uri};
+use oncebox_faults::{Answer, Fault, Moment, Rule, Script, Server};
+use oncebox_transport::policy::Record;
+use oncebox_transport::{
+    Body, CallEnd, CallOptions, Client, ClientBuilder, Count, MetricsRecorder, Observed, Observer,
+    OpenTelemetryRecorder, Proxy, Recorder, Recording,
+};
+use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData};
+use opentelemetry_sdk::metrics::{InMemoryMetricExporter, SdkMeterProvider};
+use parking_lot::Mutex;
+use support::load::{Payload, http2, post, serve};
+use support::{Peer, answer, proxies, read_request};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::fmt::format::FmtSpan;
+
+thread_local! {
+    /// What this thread logged. Each test runs on one of its own.
+    static LOGGED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+struct ToThread;
+
+impl io::Write for ToThread {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        LOGGED.with_borrow_mut(|logged| logged.extend_from_slice(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Keeps what is logged from now on, at every level and by every crate.
+fn log() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        tracing_subscriber::fmt()
+            .with_max_level(LevelFilter::TRACE)
+            .with_span_events(FmtSpan::FULL)
+            .with_ansi(false)
+            .with_writer(|| ToThread)
+            .init();
+    });
+}
+
+fn logged() -> String {
+    LOGGED.with_borrow(|logged| String::from_utf8_lossy(logged).into_owned())
+}
+
+/// Refuses the first try of a request, has no time for the second, and answers the third.
+fn third_time_lucky() -> Script {
+    Script::new()
+        .rule(Rule::at(Moment::Request).attempt(1).does(Fault::Refuse))
+        .rule(Rule::at(Moment::Request).attempt(2).does(Fault::answer(Answer::status(503))))
+}
+
+async fn send(client: &Client, server: &Server) -> u16 {
+    let sent = client.send_collected(post(server, "a", Payload::Bytes(3)), CallOptions::new()).await;
+    sent.unwrap().status().as_u16()
+}
+
+#[tokio::test]
+async fn a_call_and_its_attempts_are_spans_and_one_readable_block() {
+    let server = serve(third_time_lucky()).await;
+    log();
+    assert_eq!(send(&http2().build(), &server).await, 200);
+    let text = logged();
+    let closed = |number: usize| {
+        let span = format!("attempt{{number={number} ");
+        let mut of_it = text.lines().filter(|line| line.contains(&span) && line.contains("close"));
+        of_it.next_back().unwrap_or_else(|| panic!("no {span}:\n{text}")).to_owned()
+    };
+    for (number, parts) in [
+        (1, &["connection=", "stream=1", "outcome=stream refused: REFUSED_STREAM on stream 1", "wait=", "reason="][..]),
+        (2, &["connection=", "outcome=", "503", "wait=", "reason="]),
+        (3, &["connection=", "outcome=", "200", "reason="]),
+    ] {
+        let line = closed(number);
+        assert!(line.contains("call{target=POST http://127.0.0.1"), "{line}");
+        assert!(parts.iter().all(|part| line.contains(part)), "{parts:?}: {line}");
+    }
+    let block = text.split_once("/, 3 attempts\n").unwrap_or_else(|| panic!("no block:\n{text}")).1;
+    let lines: Vec<_> = block.lines().take(3).collect();
+    assert!(lines[0].starts_with("  1. at ") && lines[0].contains("REFUSED_STREAM"), "{lines:#?}");
+    assert!(lines[1].starts_with("  2. at ") && lines[1].contains("503"), "{lines:#?}");
+    assert!(lines[2].starts_with("  3. at ") && lines[2].contains("200"), "{lines:#?}");
+}
+
+/// None of what is secret may be found in what is logged: each has this in it.
+const SECRET: &str = "s3cr3t";
+
+fn with_secrets(uri: Uri, id: &str) -> Request<Body> {
+    let mut request = Request::post(uri).header("x-request-id", id).body(Body::from(format!("{SECRET} body"))).unwrap();
+    for name in ["authorization", "x-api-key", "x-access-token", "cookie", "proxy-authorization"] {
+        request.headers_mut().insert(name, format!("Bearer {SECRET}-{name}").parse().unwrap());
+    }
+    request
+}
+
+#[tokio::test]
+async fn nothing_secret_is_logged_at_any_level() {
+    log();
+    let cookie = Answer { headers: [("set-cookie".into(), format!("id={SECRET}"))].into(), ..Answer::default() };
+    let script = third_time_lucky().rule(Rule::at(Moment::Request).does(Fault::answer(cookie)));
+    let plain = serve(script.clone()).await;
+    let secured = Server::builder(script).tls().start().await.unwrap();
+    let proxy = proxies::Proxy::start(proxies::Manner { login: Some(("me", SECRET)), ..Default::default() }).await;
+    let over_tls = || Client::builder().add_root_certificates(secured.ca_pem().unwrap().as_bytes()).unwrap();
+    let through = |scheme: &str| Proxy::new(&format!("{scheme}://me:{SECRET}@{}", proxy.address)).unwrap();
+    let clients: [(ClientBuilder, &Server); 7] = [
+        (Client::builder(), &plain),
+        (http2(), &plain),
+        (over_tls(), &secured),
+        (over_tls().proxy(through("http")), &secured),
+        (Client::builder().proxy(through("http")), &plain),
+        (Client::builder().proxy(through("socks5h")), &plain),
+        (http2().connect_timeout(Duration::from_millis(1)), &secured),
+    ];
+    let options = || CallOptions::new().retries(1).connection_retries(1);
+    let (mut answered, mut failed) = (0, 0);
+    for (n, (builder, server)) in clients.into_iter().enumerate() {
+        tracing::trace!(?builder, "options");
+        let client = builder.trace_context(true).build();
+        tracing::trace!(?client, "client");
+        for path in ["/", &format!("/?token={SECRET}")] {
+            let uri: Uri = server.url(path).parse().unwrap();
+            match client.send_collected(with_secrets(uri, &format!("{n} {}", path.len())), options()).await {
+                Ok(response) => {
+                    tracing::trace!(history = ?response.extensions().get::<oncebox_transport::History>());
+                    answered += 1;
+                }
+                Err(error) => {
+                    tracing::trace!(%error, ?error);
+                    failed += 1;
+                }
+            }
+        }
+        let wrong: Uri = format!("http://user:{SECRET}@127.0.0.1/").parse().unwrap();
+        let error = client.send(with_secrets(wrong, "wrong"), options()).await.unwrap_err();
+        tracing::trace!(%error, ?error);
+    }
+    let text = logged();
+    // The test can see what it looks for: other crates' words are there too.
+    assert!(text.contains("TRACE") && text.contains("h2::") && text.contains("attempt{number=1"), "{text}");
+    // HTTP/1.1 cannot refuse, and nobody vouches for the last server.
+    assert!(answered >= 8 && answered + failed == 14, "{answered} answered, {failed} failed");
+    let leaks: Vec<_> = text.lines().filter(|line| line.contains(SECRET)).collect();
+    assert!(leaks.is_empty(), "{leaks:#?}");
+    // Nor as it is sent to a proxy, in base64.
+    let encoded = "bWU6czNjcjN0";
+    assert!(!text.contains(encoded));
+}
+
+/// What an observer was told, in words.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<String>>>);
+
+impl Observer for Told {
+    fn call_started(&self, call: &Observed<'_>) {
+        self.0.lock().push(format!("{} {} begins", call.method(), call.path()));
+    }
+
+    fn attempt_ended(&self, _: &Observed<'_>, number: usize, record: &Record) {
+        let sent_again = matches!(record.verdict, oncebox_transport::policy::Verdict::Retry(_));
+        self.0.lock().push(format!("attempt {number}, again: {sent_again}"));
+    }
+
+    fn call_ended(&self, _: &Observed<'_>, end: CallEnd<'_>, _: Duration) {
+        self.0.lock().push(match end {
+            CallEnd::Failed(error) => format!("failed after {} attempts", error.attempts().len()),
+            end => format!("{end:?}"),
+        });
+    }
+}
+
+#[tokio::test]
+async fn an_observer_is_told_of_every_attempt_and_of_every_end() {
+    let told = Told::default();
+    let server = serve(third_time_lucky()).await;
+    let client = http2().observer(told.clone()).build();
+    send(&client, &server).await;
+    let again = ["attempt 1, again: true", "attempt 2, again: true", "attempt 3, again: false", "Responded(200)"];
+    assert_eq!(told.0.lock()[..], [&["POST / begins"], &again[..]].concat());
+
+    told.0.lock().clear();
+    drop(server);
+    let unreachable = Request::get("http://127.0.0.1:1/").body(Body::empty()).unwrap();
+    let options = CallOptions::new().connection_retries(0);
+    client.send(unreachable, options).await.unwrap_err();
+    assert_eq!(told.0.lock()[..], ["GET / begins", "attempt 1, again: false", "failed after 1 attempts"]);
+
+    told.0.lock().clear();
+    let silent = serve(Script::new().rule(Rule::at(Moment::Request).does(Fault::Hold))).await;
+    let call = client.send(post(&silent, "b", Payload::None), CallOptions::new());
+    assert!(tokio::time::timeout(Duration::from_millis(20), call).await.is_err());
+    assert_eq!(told.0.lock()[..], ["POST / begins", "Dropped"]);
+}
+
+/// Adds up whatever is counted.
+#[derive(Clone, Default)]
+struct Sums(Arc<Mutex<Vec<(Count, &'static str)>>>, Arc<Mutex<(i64, i64)>>);
+
+impl Recorder for Sums {
+    fn count(&self, what: Count, label: &'static str) {
+        self.0.lock().push((what, label));
+    }
+
+    fn in_flight(&self, change: i64) {
+        let mut sums = self.1.lock();
+        sums.0 += change;
+        sums.1 = sums.1.max(sums.0);
+    }
+
+    fn took(&self, _: Duration) {}
+}
+
+#[tokio::test]
+async fn numbers_are_what_happened() {
+    let sums = Sums::default();
+    let server = serve(third_time_lucky()).await;
+    send(&http2().observer(Recording(sums.clone())).build(), &server).await;
+    let counted = [
+        (Count::Attempts, "refused"),
+        (Count::Repeats, "replay"),
+        (Count::Attempts, "responded"),
+        (Count::Repeats, "retry"),
+        (Count::Attempts, "responded"),
+        (Count::Calls, "2xx"),
+    ];
+    assert_eq!(sums.0.lock()[..], counted);
+    assert_eq!(*sums.1.lock(), (0, 1), "one was in flight, and none is");
+}
+
+/// A recorder of the `metrics` crate that adds up the attempts.
+#[derive(Default)]
+struct Attempts(Arc<AtomicU64>);
+
+impl metrics::Recorder for Attempts {
+    fn describe_counter(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+    fn describe_gauge(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+    fn describe_histogram(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+
+    fn register_counter(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Counter {
+        if key.name() == "oncebox_attempts" {
+            metrics::Counter::from_arc(self.0.clone())
+        } else {
+            metrics::Counter::noop()
+        }
+    }
+
+    fn register_gauge(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
+        metrics::Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Histogram {
+        metrics::Histogram::noop()
+    }
+}
+
+#[tokio::test]
+async fn the_metrics_crate_is_given_the_numbers() {
+    let attempts = Attempts::default();
+    let server = serve(third_time_lucky()).await;
+    let _guard = metrics::set_default_local_recorder(&attempts);
+    send(&http2().observer(Recording(MetricsRecorder)).build(), &server).await;
+    assert_eq!(attempts.0.load(Ordering::Relaxed), 3);
+}
+
+#[tokio::test]
+async fn opentelemetry_is_given_the_numbers() {
+    use opentelemetry::metrics::MeterProvider;
+
+    let exporter = InMemoryMetricExporter::default();
+    let provider = SdkMeterProvider::builder().with_periodic_exporter(exporter.clone()).build();
+    let recorder = OpenTelemetryRecorder::new(&provider.meter("oncebox"));
+    let server = serve(third_time_lucky()).await;
+    send(&http2().observer(Recording(recorder)).build(), &server).await;
+    provider.force_flush().unwrap();
+    let mut attempts = 0;
+    for resource in exporter.get_finished_metrics().unwrap() {
+        let metrics = resource.scope_metrics().flat_map(|scope| scope.metrics());
+        for metric in metrics.filter(|metric| metric.name() == "oncebox_attempts") {
+            if let AggregatedMetrics::U64(MetricData::Sum(sum)) = metric.data() {
+                attempts += sum.data_points().map(|point| point.value()).sum::<u64>();
+            }
+        }
+    }
+    assert_eq!(attempts, 3);
+}
+
+#[tokio::test]
+async fn each_attempt_names_itself_in_the_callers_trace() {
+    let parents = Arc::new(Mutex::new(Vec::new()));
+    let kept = parents.clone();
+    let peer = Peer::start(move |_, mut socket| {
+        let kept = kept.clone();
+        async move {
+            while let Some(text) = read_request(&mut socket).await {
+                let parent = text.lines().find_map(|line| line.strip_prefix("traceparent: "));
+                let nth = {
+                    let mut kept = kept.lock();
+                    kept.push(parent.map(str::to_owned));
+                    kept.len()
+                };
+                let status = if nth == 1 { "503 Busy" } else { "200 OK" };
+                answer(&mut socket, &format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n")).await;
+            }
+        }
+    })
+    .await;
+    let request = || {
+        let given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        Request::get(peer.url("/")).header("traceparent", given).body(Body::empty()).unwrap()
+    };
+    let client = Client::builder().trace_context(true).build();
+    client.send_collected(request(), CallOptions::new()).await.unwrap();
+    let seen = std::mem::take(&mut *parents.lock());
+    let ids: Vec<_> = seen.iter().map(|parent| parent.as_deref().unwrap().split('-').collect::<Vec<_>>()).collect();
+    assert_eq!(ids.len(), 2);
+    assert!(ids.iter().all(|id| id[1] == "4bf92f3577b34da6a3ce929d0e0e4736" && id[3] == "01"), "{seen:?}");
+    assert!(ids[0][2] != ids[1][2] && ids.iter().all(|id| id[2] != "00f067aa0ba902b7"), "{seen:?}");
+
+    // Unless it is asked for, the caller's own header is left as it is, and none is added.
+    Client::new()
+        .send_collected(Request::get(peer.url("/")).body(Body::empty()).unwrap(), CallOptions::new())
+        .await
+        .unwrap();
+    assert_eq!(parents.lock().pop(), Some(None));
+}
