@@ -16,7 +16,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::envd;
 use crate::helper::Helper;
 use crate::lifeline::{self, MAX_REPORT, PORT_IS_OPEN, Report, Setup};
-use crate::removal::remove_tree;
 
 /// How sandboxes are kept apart from the machine and from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,7 +57,7 @@ impl From<io::Error> for LaunchError {
     }
 }
 
-/// A running sandbox's processes and folder. Dropping it ends the processes; [`Confined::end`] also waits and cleans up.
+/// A running sandbox's processes. Dropping it ends them; [`Confined::end`] also waits.
 #[derive(Debug)]
 pub(crate) struct Confined {
     lifeline: UnixStream,
@@ -68,24 +67,15 @@ pub(crate) struct Confined {
 }
 
 impl Confined {
-    /// Starts a sandbox in `setup.directory`, which is made.
+    /// Starts a sandbox in `setup.directory`: an empty folder, or one that a sandbox has left.
     pub(crate) async fn launch(helper: &Helper, isolation: Isolation, setup: &Setup) -> Result<Self, LaunchError> {
         let folder = setup.directory.clone();
-        tokio::fs::create_dir(&folder)
-            .await
-            .map_err(|error| LaunchError::Failed(format!("making {}: {error}", folder.display())))?;
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         let command = command(helper, isolation, theirs.into());
         let program = helper.program().display().to_string();
         // Starting a process waits for the new program to be loaded.
-        let child = spawn(command).await.map_err(|error| LaunchError::Failed(format!("starting {program}: {error}")));
-        let child = match child {
-            Ok(child) => child,
-            Err(error) => {
-                remove(folder).await;
-                return Err(error);
-            }
-        };
+        let child =
+            spawn(command).await.map_err(|error| LaunchError::Failed(format!("starting {program}: {error}")))?;
         ours.set_nonblocking(true)?;
         let mut confined = Self {
             lifeline: UnixStream::from_std(ours)?,
@@ -156,7 +146,12 @@ impl Confined {
         }
     }
 
-    /// Ends the sandbox, waits until it is gone, and removes its folder.
+    /// The helper's process id; nothing once it was waited for.
+    pub(crate) fn helper_pid(&self) -> Option<u32> {
+        self.child.lock().as_ref().map(Child::id)
+    }
+
+    /// Ends the sandbox and waits until it is gone. Its folder stays.
     pub(crate) async fn end(&self) {
         self.hang_up();
         if tokio::time::timeout(END_LIMIT, self.gone()).await.is_err() {
@@ -169,7 +164,6 @@ impl Confined {
             // It is gone or about to be.
             let _ = tokio::task::spawn_blocking(move || child.wait()).await;
         }
-        remove(self.folder.clone()).await;
     }
 
     /// Tells the helper to end, without waiting.
@@ -224,12 +218,4 @@ fn command(helper: &Helper, isolation: Isolation, lifeline: OwnedFd) -> Command 
 
 async fn spawn(mut command: Command) -> io::Result<Child> {
     tokio::task::spawn_blocking(move || command.spawn()).await.map_err(io::Error::other)?
-}
-
-async fn remove(folder: PathBuf) {
-    let path = folder.clone();
-    let removed = tokio::task::spawn_blocking(move || remove_tree(&path)).await;
-    if let Ok(Err(error)) = removed {
-        tracing::warn!(folder = %folder.display(), %error, "a sandbox's folder was not removed");
-    }
 }

@@ -29,9 +29,42 @@ pub enum StartError {
         rule: &'static str,
     },
 
+    /// The server would let other machines in, and has no token.
+    #[error(
+        "listening on {ip} lets other machines run programs here, which needs a token: `token` sets it, and without `listen` \
+         the server listens on 127.0.0.1 only"
+    )]
+    TokenMissing {
+        /// The address.
+        ip: std::net::IpAddr,
+    },
+
+    /// The token is one that can be guessed, or that no header can have.
+    #[error("`token` takes at least {at_least} printable characters of ASCII, without spaces")]
+    Token {
+        /// The least number of characters.
+        at_least: usize,
+    },
+
+    /// A value of `allow_host` is not a name.
+    #[error("'{name}' is not a host name: `allow_host` takes names in lower case, such as build-box.internal", name = .name.escape_debug())]
+    Host {
+        /// The value.
+        name: String,
+    },
+
     /// The state folder cannot be used.
     #[error("cannot keep sandboxes in {path}: {why}; `state_base` chooses another folder", path = .path.display())]
     State {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+
+    /// The folder that the server is to keep everything in cannot be used.
+    #[error("cannot keep records and files in {path}: {why}; `state` chooses another folder", path = .path.display())]
+    KeptState {
         /// The folder.
         path: PathBuf,
         /// What is wrong with it.

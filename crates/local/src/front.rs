@@ -18,13 +18,17 @@ use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use oncebox_protocol::api::LogLevel;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tower::ServiceExt;
 
+use crate::control::Control;
+use crate::cut;
 use crate::dispatch::{self, Call};
-use crate::gate::{self, Target};
+use crate::drain;
+use crate::gate::{self, Hosts, Target};
 use crate::idle::{Held, Requests};
 use crate::lifeline::ENVD_PORT;
 use crate::misbehave::{How, Misbehaviour};
@@ -46,9 +50,11 @@ const MAX_STREAMS: u32 = 250;
 /// The server's front.
 pub(crate) struct Front {
     pub(crate) registry: Arc<Registry>,
-    pub(crate) control: Router,
+    pub(crate) control: Control,
+    pub(crate) routes: Router,
     pub(crate) allowed_origins: Vec<String>,
     pub(crate) misbehaviour: Arc<Misbehaviour>,
+    pub(crate) hosts: Hosts,
 }
 
 impl Front {
@@ -70,7 +76,7 @@ impl Front {
             let (front, held) = (Arc::clone(&self), held.hold());
             let (cutting, resetting) = (Arc::clone(&cutting), Arc::clone(&resetting));
             async move {
-                let response = match front.answer(request.map(Body::new)).await {
+                let response = match front.serve_one(request.map(Body::new)).await {
                     Ok(response) => response,
                     Err(how) => {
                         resetting.store(how == How::Reset, Ordering::Relaxed);
@@ -108,6 +114,14 @@ impl Front {
         }
     }
 
+    async fn serve_one(self: &Arc<Self>, request: Request<Body>) -> Result<Response, How> {
+        // A sandbox may answer before all was said, and go on listening.
+        if matches!(gate::target(request.uri(), request.headers(), &self.hosts), Ok(Target::Sandbox { .. })) {
+            return self.answer(request).await;
+        }
+        drain::answered(request, |request| self.answer(request)).await
+    }
+
     async fn answer(self: &Arc<Self>, request: Request<Body>) -> Result<Response, How> {
         let origin = match gate::check_origin(request.headers(), &self.allowed_origins) {
             Ok(origin) => origin.cloned(),
@@ -128,11 +142,15 @@ impl Front {
 
     /// The one place through which all requests go: around it are the faults, and the effects are counted.
     async fn route(self: &Arc<Self>, request: Request<Body>) -> Result<Response, How> {
-        let target = match gate::target(request.uri(), request.headers()) {
+        let target = match gate::target(request.uri(), request.headers(), &self.hosts) {
             Ok(target) => target,
             Err(refusal) => return Ok(refusal.into_response()),
         };
         if target == Target::Server && Misbehaviour::is_for(request.uri().path()) {
+            // Whoever can make the server misbehave can do anything with it.
+            if let Err(refusal) = self.control.check_token(request.headers()) {
+                return Ok(refusal.into_response());
+            }
             return Ok(self.misbehaviour.manage(request).await);
         }
         let call = Call::of(&target, request.method(), request.uri().path());
@@ -150,10 +168,22 @@ impl Front {
 
     async fn handle(&self, target: Target, request: Request<Body>) -> Response {
         match target {
-            Target::Sandbox { id, port } => proxy::answer(&self.registry, &id, port, request).await,
+            Target::Sandbox { id, port } => {
+                self.registry.wake(&id).await;
+                let call = request.extensions().get::<Call>().copied();
+                let Some(sandbox) = self.registry.find(&id) else {
+                    return proxy::answer(&self.registry, &id, port, request).await;
+                };
+                let cut = sandbox.cut();
+                let response = cut::unless(cut, &sandbox, proxy::answer(&self.registry, &id, port, request)).await;
+                if let Some(Call { operation: Some(operation) }) = call {
+                    sandbox.note(LogLevel::Debug, format!("{}: {}", operation.id, response.status().as_u16()));
+                }
+                response
+            }
             Target::Server if request.uri().path() == "/files" => self.signed_files(request).await,
             Target::Server => {
-                let answered: Result<Response, Infallible> = self.control.clone().oneshot(request).await;
+                let answered: Result<Response, Infallible> = self.routes.clone().oneshot(request).await;
                 answered.unwrap_or_else(|never| match never {})
             }
         }
@@ -179,7 +209,8 @@ impl Front {
 
 /// What pages of allowed origins may read.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
-    "Date, Retry-After, Should-Retry, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, X-Next-Token, X-Total-Running",
+    "Date, Retry-After, Should-Retry, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, X-Next-Token, X-Total-Running, \
+     X-E2B-Trace-ID, Oncebox-Fault, Oncebox-Effects",
 );
 
 fn preflight(request: &Request<Body>, origin: HeaderValue) -> Response {

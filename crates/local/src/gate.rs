@@ -81,10 +81,36 @@ pub(crate) fn check_allowed(origin: &str) -> Result<(), &'static str> {
     }
 }
 
+/// What else the server may be called, besides loopback names.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hosts {
+    /// Any address: it listens on others than loopback ones, and asks for a token.
+    pub(crate) addresses: bool,
+    /// Names, in lower case.
+    pub(crate) names: Vec<String>,
+}
+
+impl Hosts {
+    fn have(&self, host: &str) -> bool {
+        self.names.iter().any(|name| name == host) || (self.addresses && host.parse::<IpAddr>().is_ok())
+    }
+
+    /// The label before one of the server's names.
+    fn label<'h>(&self, host: &'h str) -> Option<&'h str> {
+        // `localhost` names mean this machine by definition, with or without DNS.
+        let names = self.names.iter().map(String::as_str).chain(["localhost"]);
+        names.filter_map(|name| host.strip_suffix(name)?.strip_suffix('.')).next()
+    }
+}
+
 /// Finds out whom a request is for, and refuses it if its host is not this machine.
-pub(crate) fn target(uri: &Uri, headers: &HeaderMap) -> Result<Target, Refusal> {
-    let label = check_host(uri, headers)?;
-    if let Some(id) = headers.get("e2b-sandbox-id") {
+pub(crate) fn target(uri: &Uri, headers: &HeaderMap, hosts: &Hosts) -> Result<Target, Refusal> {
+    let label = check_host(uri, headers, hosts)?;
+    let mut ids = headers.get_all("e2b-sandbox-id").iter();
+    if let Some(id) = ids.next() {
+        if ids.next().is_some() {
+            return Err(Refusal::bad_request("the request has more than one E2b-Sandbox-Id header"));
+        }
         let id = id.to_str().unwrap_or_default();
         return Ok(Target::Sandbox { id: sandbox_id(id)?, port: port(headers)? });
     }
@@ -92,9 +118,12 @@ pub(crate) fn target(uri: &Uri, headers: &HeaderMap) -> Result<Target, Refusal> 
 }
 
 /// Checks the host and returns the sandbox it names, if it names one.
-fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<Option<Target>, Refusal> {
+fn check_host(uri: &Uri, headers: &HeaderMap, allowed: &Hosts) -> Result<Option<Target>, Refusal> {
     let mut hosts = headers.get_all(HOST).iter();
     let authority = match (uri.authority(), hosts.next()) {
+        (Some(authority), Some(host)) if !authority.as_str().as_bytes().eq_ignore_ascii_case(host.as_bytes()) => {
+            return Err(Refusal::bad_request("the request names two hosts"));
+        }
         (Some(authority), _) => authority.as_str(),
         (None, Some(host)) => host.to_str().unwrap_or_default(),
         (None, None) => "",
@@ -103,12 +132,10 @@ fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<Option<Target>, Refusal>
         return Err(Refusal::bad_request("the request has more than one Host header"));
     }
     let host = host_of(authority);
-    if is_loopback(&host) {
+    if is_loopback(&host) || allowed.have(&host) {
         return Ok(None);
     }
-    let label = host.strip_suffix(".localhost");
-    match label {
-        // Such names mean this machine by definition, with or without DNS.
+    match allowed.label(&host) {
         Some("api" | "sandbox") => Ok(None),
         Some(label) if label.contains('-') => {
             let (port, id) = label.split_once('-').unwrap_or_default();
@@ -119,7 +146,8 @@ fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<Option<Target>, Refusal>
         _ => Err(Refusal::new(
             StatusCode::FORBIDDEN,
             format!(
-                "host '{}' is not this machine: use 127.0.0.1, localhost, or <port>-<sandbox>.localhost",
+                "host '{}' is not this machine: use 127.0.0.1, localhost, or <port>-<sandbox>.localhost; `allow_host` allows \
+                 another name",
                 authority.escape_debug()
             ),
         )),
@@ -170,7 +198,8 @@ mod tests {
         for (name, value) in more {
             headers.append(http::HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
         }
-        target(&Uri::from_static("/files"), &headers).map_err(|refusal| refusal.into_response().status().as_u16())
+        target(&Uri::from_static("/files"), &headers, &Hosts::default())
+            .map_err(|refusal| refusal.into_response().status().as_u16())
     }
 
     #[test]
@@ -257,5 +286,38 @@ mod tests {
         ] {
             assert!(check_allowed(origin).is_err(), "{origin}");
         }
+    }
+
+    #[test]
+    fn other_names_and_addresses_are_those_that_were_allowed() {
+        let hosts = Hosts { addresses: true, names: vec!["build-box.internal".to_owned()] };
+        let target = |host: &str, hosts: &Hosts| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, HeaderValue::from_str(host).unwrap());
+            target(&Uri::from_static("/"), &headers, hosts)
+        };
+        for host in ["10.0.0.7:3000", "[fe80::1]:3000", "build-box.internal", "BUILD-BOX.internal:80", "localhost"] {
+            assert_eq!(target(host, &hosts).unwrap(), Target::Server, "{host}");
+        }
+        let sandbox = Target::Sandbox { id: "i1".to_owned(), port: 80 };
+        assert_eq!(target("80-i1.build-box.internal", &hosts).unwrap(), sandbox);
+        for host in ["evil.example", "xbuild-box.internal", "evil.build-box.internal", "build-box.internal.evil"] {
+            assert!(target(host, &hosts).is_err(), "{host}");
+        }
+        for host in ["10.0.0.7:3000", "build-box.internal"] {
+            assert!(target(host, &Hosts::default()).is_err(), "{host}");
+        }
+    }
+
+    #[test]
+    fn two_hosts_or_two_sandboxes_are_refused() {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, HeaderValue::from_static("localhost"));
+        let evil = Uri::from_static("http://127.0.0.1/");
+        assert!(target(&evil, &headers, &Hosts::default()).is_err());
+        headers.append("e2b-sandbox-id", HeaderValue::from_static("i1"));
+        assert!(target(&Uri::from_static("/"), &headers, &Hosts::default()).is_ok());
+        headers.append("e2b-sandbox-id", HeaderValue::from_static("i2"));
+        assert!(target(&Uri::from_static("/"), &headers, &Hosts::default()).is_err());
     }
 }

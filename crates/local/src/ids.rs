@@ -11,14 +11,20 @@ const ID_LENGTH: usize = 20;
 
 /// A new sandbox id: `i` and twenty letters or digits.
 pub(crate) fn sandbox_id() -> io::Result<String> {
-    let mut id = String::from("i");
-    while id.len() <= ID_LENGTH {
+    resource_id("i")
+}
+
+/// A new id: a prefix that says of what, and twenty letters or digits.
+pub(crate) fn resource_id(prefix: &str) -> io::Result<String> {
+    let mut id = String::from(prefix);
+    let length = prefix.len() + ID_LENGTH;
+    while id.len() < length {
         let mut bytes = [0_u8; 32];
         getrandom::fill(&mut bytes).map_err(io::Error::other)?;
         // Bytes above the last multiple of 36 would make some letters likelier.
         let letters =
             bytes.iter().filter(|byte| **byte < 252).map(|byte| ALPHABET[usize::from(*byte) % ALPHABET.len()]);
-        id.extend(letters.take(ID_LENGTH + 1 - id.len()).map(char::from));
+        id.extend(letters.take(length - id.len()).map(char::from));
     }
     Ok(id)
 }
@@ -35,6 +41,24 @@ pub(crate) fn random_name() -> io::Result<String> {
     Ok(hex(&bytes))
 }
 
+/// A new id in the form of a UUID, version 4.
+pub(crate) fn uuid() -> io::Result<String> {
+    let mut bytes = [0_u8; 16];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let text = hex(&bytes);
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| text.get(part).unwrap_or_default());
+    Ok(parts.join("-"))
+}
+
+/// A new secret of 40 hexadecimal digits.
+pub(crate) fn secret(prefix: &str) -> io::Result<String> {
+    let mut bytes = [0_u8; 20];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    Ok(format!("{prefix}{}", hex(&bytes)))
+}
+
 /// What a server derives access tokens from.
 pub(crate) struct Seed([u8; 32]);
 
@@ -46,6 +70,16 @@ impl Seed {
         Ok(Self(bytes))
     }
 
+    /// A seed that was written down.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
+    /// The seed, to be written down.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        self.0.to_vec()
+    }
+
     /// The access token of a sandbox.
     pub(crate) fn access_token(&self, sandbox_id: &str) -> io::Result<String> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).map_err(io::Error::other)?;
@@ -54,7 +88,7 @@ impl Seed {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -117,9 +117,14 @@
 
 mod confined;
 mod control;
+mod cut;
 mod dispatch;
+mod drain;
 mod envd;
 mod error;
+mod events;
+mod file_body;
+mod freeze;
 mod front;
 mod gate;
 mod helper;
@@ -131,9 +136,12 @@ mod proxy;
 mod refusal;
 mod registry;
 mod removal;
+mod rpc;
 mod server;
 mod signature;
 mod state;
+mod store;
+mod volumes;
 
 pub use confined::Isolation;
 pub use envd::helper_main;

@@ -43,6 +43,17 @@ pub(crate) struct Setup {
     pub(crate) env: EnvVars,
     /// The sandbox's directory: its root when isolated, its home when not.
     pub(crate) directory: PathBuf,
+    /// The volumes it shows.
+    pub(crate) mounts: Vec<Mount>,
+}
+
+/// A folder outside that a sandbox shows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Mount {
+    /// Where it lies on the machine.
+    pub(crate) source: PathBuf,
+    /// Where the sandbox has it: an absolute path without `..`.
+    pub(crate) target: String,
 }
 
 /// Setups above this are refused: nothing legitimate is near it.

@@ -1,10 +1,11 @@
 //! The server as its owner sees it: built, started, stopped.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use oncebox_protocol::SecretString;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
@@ -13,14 +14,17 @@ use crate::confined::{Isolation, LaunchError};
 use crate::control::{self, Control};
 use crate::error::StartError;
 use crate::front::Front;
-use crate::gate;
+use crate::gate::{self, Hosts};
 use crate::helper::Helper;
-use crate::registry::Registry;
+use crate::registry::{Registry, measure};
 use crate::state::State;
+use crate::store::{Store, StoreError};
 
 /// Connections served at a time; more wait to be accepted.
 const MAX_CONNECTIONS: usize = 1024;
 const DEFAULT_MAX_SANDBOXES: usize = 256;
+/// Shortest token, in bytes.
+const MIN_TOKEN: usize = 16;
 /// How long a dropped server waits for its sandboxes to end.
 const DROP_LIMIT: Duration = Duration::from_secs(3);
 
@@ -99,10 +103,14 @@ impl Drop for LocalServer {
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing until it is started"]
 pub struct LocalServerBuilder {
+    ip: IpAddr,
     port: u16,
+    token: Option<SecretString>,
+    allowed_hosts: Vec<String>,
     isolation: Isolation,
     helper: Option<Helper>,
     state_base: Option<PathBuf>,
+    state: Option<PathBuf>,
     max_sandboxes: usize,
     allowed_origins: Vec<String>,
     no_isolation_hint: Option<String>,
@@ -111,10 +119,14 @@ pub struct LocalServerBuilder {
 impl Default for LocalServerBuilder {
     fn default() -> Self {
         Self {
+            ip: IpAddr::V4(Ipv4Addr::LOCALHOST),
             port: 0,
+            token: None,
+            allowed_hosts: Vec::new(),
             isolation: Isolation::default(),
             helper: None,
             state_base: None,
+            state: None,
             max_sandboxes: DEFAULT_MAX_SANDBOXES,
             allowed_origins: Vec::new(),
             no_isolation_hint: None,
@@ -123,7 +135,29 @@ impl Default for LocalServerBuilder {
 }
 
 impl LocalServerBuilder {
-    /// The port to listen on, at 127.0.0.1. The default, 0, is any free one.
+    /// The address to listen on. The default is 127.0.0.1. Any other than a loopback one lets other machines in, so that
+    /// [`token`](Self::token) must be set; what they send, and what they get, is not encrypted.
+    pub fn listen(mut self, ip: impl Into<IpAddr>) -> Self {
+        self.ip = ip.into();
+        self
+    }
+
+    /// The API key that every request to the control plane must come with. By default any will do, since the port is a
+    /// loopback one. API keys and access tokens made with it will do too. It has at least 16 bytes, of those that a header
+    /// can have.
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into().into());
+        self
+    }
+
+    /// Another name by which clients reach the server, such as `build-box.internal`; its sandboxes are then below it too.
+    /// By default it answers to loopback names only, and to addresses when it listens on others than loopback ones.
+    pub fn allow_host(mut self, name: impl Into<String>) -> Self {
+        self.allowed_hosts.push(name.into());
+        self
+    }
+
+    /// The port to listen on. The default, 0, is any free one.
     pub fn port(mut self, port: u16) -> Self {
         self.port = port;
         self
@@ -145,6 +179,17 @@ impl LocalServerBuilder {
     /// and the user's number, in the folder for temporary files.
     pub fn state_base(mut self, base: impl Into<PathBuf>) -> Self {
         self.state_base = Some(base.into());
+        self
+    }
+
+    /// Keeps everything in this folder, made if it is missing, and this user's alone: sandboxes and their files, templates,
+    /// volumes, secrets, keys. By default nothing outlives the server.
+    ///
+    /// What was acknowledged is still there when a server is started on the folder again, however the one before ended:
+    /// records, files, access tokens. Processes are not: a sandbox that ran is then paused, as if it had been paused without
+    /// its memory, and is resumed when it is connected to. One server uses a folder at a time.
+    pub fn state(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.state = Some(folder.into());
         self
     }
 
@@ -170,6 +215,27 @@ impl LocalServerBuilder {
         self
     }
 
+    /// Checks who is let in, before anything is done.
+    fn check_access(&self) -> Result<Hosts, StartError> {
+        match &self.token {
+            None if !self.ip.is_loopback() => return Err(StartError::TokenMissing { ip: self.ip }),
+            Some(token)
+                if token.expose().len() < MIN_TOKEN || !token.expose().bytes().all(|byte| byte.is_ascii_graphic()) =>
+            {
+                return Err(StartError::Token { at_least: MIN_TOKEN });
+            }
+            _ => {}
+        }
+        let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+        let is_name = |name: &String| {
+            !name.is_empty() && name.bytes().all(letters) && !name.starts_with(['.', '-']) && !name.ends_with('.')
+        };
+        if let Some(name) = self.allowed_hosts.iter().find(|name| !is_name(name)) {
+            return Err(StartError::Host { name: name.clone() });
+        }
+        Ok(Hosts { addresses: !self.ip.is_loopback(), names: self.allowed_hosts.clone() })
+    }
+
     /// Starts the server on the current tokio runtime, once it has proved that a sandbox can be started.
     ///
     /// # Errors
@@ -178,22 +244,23 @@ impl LocalServerBuilder {
         for origin in &self.allowed_origins {
             gate::check_allowed(origin).map_err(|rule| StartError::Origin { origin: origin.clone(), rule })?;
         }
+        let hosts = self.check_access()?;
         let helper = match self.helper {
             Some(helper) => helper,
             None => Helper::find()?,
         };
-        let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+        let addr = SocketAddr::from((self.ip, self.port));
         let listener = TcpListener::bind(addr).await.map_err(|source| StartError::Bind { addr, source })?;
         let addr = listener.local_addr().map_err(|source| StartError::Bind { addr, source })?;
 
-        let base = self.state_base;
-        let state = tokio::task::spawn_blocking(move || State::open(base.as_deref())).await;
-        let state = state.unwrap_or_else(|error| {
-            Err(StartError::State { path: PathBuf::new(), why: format!("it was not looked at: {error}") })
-        })?;
+        let (base, kept) = (self.state_base, self.state);
+        let path = kept.clone().or_else(|| base.clone()).unwrap_or_default();
+        let (isolation, limit, program) = (self.isolation, self.max_sandboxes, helper.clone());
+        let opened = tokio::task::spawn_blocking(move || open(base, kept, program, isolation, limit)).await;
+        let control = opened
+            .unwrap_or_else(|error| Err(StartError::State { path, why: format!("it was not looked at: {error}") }))?;
+        let registry = Arc::clone(&control.registry);
         let failed = |why: String| StartError::HelperFailed { helper: helper.program().display().to_string(), why };
-        let registry = Registry::new(helper.clone(), self.isolation, state, self.max_sandboxes);
-        let registry = Arc::new(registry.map_err(|error| failed(error.to_string()))?);
         registry.probe().await.map_err(|error| match error {
             LaunchError::Failed(why) => failed(why),
             LaunchError::NotAllowed(why) => StartError::IsolationUnavailable {
@@ -202,16 +269,42 @@ impl LocalServerBuilder {
             },
         })?;
 
-        let control = control::routes(Control { registry: Arc::clone(&registry), addr });
+        tokio::spawn(measure(Arc::downgrade(&registry)));
+        tokio::spawn(registry.events.deliver());
+        let control = control.reached_at(addr, self.token);
         let front = Front {
             registry: Arc::clone(&registry),
+            routes: control::routes(control.clone()),
             control,
             allowed_origins: self.allowed_origins,
+            hosts,
             misbehaviour: Arc::default(),
         };
         let accepting = tokio::spawn(accept(listener, Arc::new(front)));
         Ok(LocalServer { addr, running: Some(Running { registry, accepting }) })
     }
+}
+
+/// Opens what the server has written down, and removes what nobody knows any more. Blocks.
+fn open(
+    base: Option<PathBuf>,
+    kept: Option<PathBuf>,
+    helper: Helper,
+    isolation: Isolation,
+    limit: usize,
+) -> Result<Control, StartError> {
+    let state = match &kept {
+        Some(folder) => State::keep(folder)?,
+        None => State::open(base.as_deref())?,
+    };
+    let failed =
+        |error: StoreError| StartError::KeptState { path: kept.clone().unwrap_or_default(), why: error.to_string() };
+    let store = state.records().map_or_else(|| Ok(Store::default()), |file| Store::open(&file)).map_err(failed)?;
+    let state = Arc::new(state);
+    let registry = Registry::open(helper, isolation, Arc::clone(&state), &store, limit).map_err(failed)?;
+    let control = Control::open(Arc::new(registry), &store).map_err(failed)?;
+    state.remove_orphans(|part, name| control.knows(part, name));
+    Ok(control)
 }
 
 /// Accepts connections until it is aborted, which ends them all.

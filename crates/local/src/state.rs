@@ -17,10 +17,23 @@ const LOCK: &str = "lock";
 /// The lock of those who make and remove servers' folders.
 const BASE_LOCK: &str = ".lock";
 
+/// The folders in a server's folder.
+const SANDBOXES: &str = "sandboxes";
+const TEMPLATES: &str = "templates";
+const VOLUMES: &str = "volumes";
+const UPLOADS: &str = "uploads";
+/// What is being made and not yet anything.
+const SCRATCH: &str = "scratch";
+const PARTS: [&str; 5] = [SANDBOXES, TEMPLATES, VOLUMES, UPLOADS, SCRATCH];
+
+/// The database of a server that keeps its records.
+const RECORDS: &str = "records.redb";
+
 /// A server's folder, held by a lock.
 #[derive(Debug)]
 pub(crate) struct State {
     folder: PathBuf,
+    kept: bool,
     _lock: File,
 }
 
@@ -39,18 +52,105 @@ impl State {
         DirBuilder::new().mode(0o700).create(&folder).map_err(failed)?;
         let lock = File::create(folder.join(LOCK)).map_err(failed)?;
         lock.try_lock().map_err(|error| failed(error.into()))?;
-        Ok(Self { folder, _lock: lock })
+        make_parts(&folder).map_err(failed)?;
+        Ok(Self { folder, kept: false, _lock: lock })
+    }
+
+    /// Takes a folder whose contents stay when the server ends, made if it is missing. Blocks.
+    pub(crate) fn keep(folder: &Path) -> Result<Self, StartError> {
+        let failed = |why: String| StartError::KeptState { path: folder.to_owned(), why };
+        let real = prepare(folder).map_err(failed)?;
+        let failed = |error: io::Error| failed(error.to_string());
+        let lock = File::create(real.join(LOCK)).map_err(failed)?;
+        lock.try_lock().map_err(|error| StartError::KeptState {
+            path: folder.to_owned(),
+            why: match error {
+                fs::TryLockError::WouldBlock => "another server is using it".to_owned(),
+                fs::TryLockError::Error(error) => error.to_string(),
+            },
+        })?;
+        // What was being made when the server ended was promised to nobody.
+        remove_tree(&real.join(SCRATCH)).map_err(failed)?;
+        make_parts(&real).map_err(failed)?;
+        Ok(Self { folder: real, kept: true, _lock: lock })
+    }
+
+    /// The file for records, if they are to be kept.
+    pub(crate) fn records(&self) -> Option<PathBuf> {
+        self.kept.then(|| self.folder.join(RECORDS))
+    }
+
+    /// Whether what is here outlives the server.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept
     }
 
     /// Where the sandbox of that id lives.
     pub(crate) fn sandbox(&self, id: &str) -> PathBuf {
-        self.folder.join(id)
+        self.folder.join(SANDBOXES).join(id)
+    }
+
+    /// Where the files of that build of a template are.
+    pub(crate) fn template(&self, build: &str) -> PathBuf {
+        self.folder.join(TEMPLATES).join(build)
+    }
+
+    /// Where the volume of that id is.
+    pub(crate) fn volume(&self, id: &str) -> PathBuf {
+        self.folder.join(VOLUMES).join(id)
+    }
+
+    /// Where files for a template's build are uploaded to.
+    pub(crate) fn upload(&self, name: &str) -> PathBuf {
+        self.folder.join(UPLOADS).join(name)
+    }
+
+    /// A place for what is being made.
+    pub(crate) fn scratch(&self) -> io::Result<PathBuf> {
+        Ok(self.folder.join(SCRATCH).join(ids::random_name()?))
+    }
+
+    /// Removes sandboxes, templates and volumes that no record speaks of. Blocks.
+    pub(crate) fn remove_orphans(&self, known: impl Fn(Part, &str) -> bool) {
+        for (part, name) in [(Part::Sandbox, SANDBOXES), (Part::Template, TEMPLATES), (Part::Volume, VOLUMES)] {
+            let Ok(entries) = fs::read_dir(self.folder.join(name)) else { continue };
+            for entry in entries.flatten() {
+                if known(part, &entry.file_name().to_string_lossy()) {
+                    continue;
+                }
+                tracing::info!(folder = %entry.path().display(), "removing what no record speaks of");
+                if let Err(error) = remove_tree(&entry.path()) {
+                    tracing::warn!(folder = %entry.path().display(), %error, "it was not removed");
+                }
+            }
+        }
     }
 }
 
+/// A kind of folder in a server's folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Sandbox,
+    Template,
+    Volume,
+}
+
+fn make_parts(folder: &Path) -> io::Result<()> {
+    for part in PARTS {
+        match DirBuilder::new().mode(0o700).create(folder.join(part)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 impl State {
-    /// Removes this server's folder with all that is in it. Blocks.
+    /// Removes this server's folder with all that is in it, unless it is to be kept. Blocks.
     pub(crate) fn remove(&self) {
+        if self.kept {
+            return;
+        }
         if let Err(error) = remove_tree(&self.folder) {
             tracing::warn!(folder = %self.folder.display(), %error, "a server's folder was not removed");
         }

@@ -14,11 +14,9 @@ use oncebox_protocol::api::ListedSandbox;
 use serde::Deserialize;
 
 use super::sandboxes::listed;
-use super::{Control, metadata, templates};
+use super::{Control, metadata, paging};
 use crate::refusal::Refusal;
 use crate::registry::Sandbox;
-
-const MAX_PAGE: usize = 100;
 
 /// The query of a list.
 #[derive(Debug, Default, Deserialize)]
@@ -48,14 +46,11 @@ type Page = (HeaderMap, Json<Vec<ListedSandbox>>);
 /// `GET /v2/sandboxes`.
 pub(super) async fn list(State(control): State<Control>, query: QueryResult) -> Result<Page, Refusal> {
     let Query(query) = query.map_err(|error| Refusal::bad_request(error.body_text()))?;
-    let limit = query.limit.unwrap_or(MAX_PAGE);
-    if !(1..=MAX_PAGE).contains(&limit) {
-        return Err(Refusal::bad_request(format!("limit {limit} is not between 1 and {MAX_PAGE}")));
-    }
+    let limit = paging::limit(query.limit)?;
     let order = query.order.unwrap_or_default();
     let after = query.next_token.as_deref().filter(|token| !token.is_empty()).map(Cursor::parse).transpose()?;
-    let mut found = select(control.registry.all(), &query)?;
-    let total = found.len();
+    let mut found = select(&control, &query)?;
+    let total = found.iter().filter(|sandbox| sandbox.is_running()).count();
     found.sort_by(|a, b| order.compare(&Cursor::of(a), &Cursor::of(b)));
     if let Some(after) = after {
         found.retain(|sandbox| order.compare(&Cursor::of(sandbox), &after) == Ordering::Greater);
@@ -72,52 +67,68 @@ pub(super) async fn list(State(control): State<Control>, query: QueryResult) -> 
     Ok((headers, Json(found.iter().map(|sandbox| listed(sandbox)).collect())))
 }
 
-/// `GET /sandboxes`: all that run, on one page.
+/// `GET /sandboxes`: all that run, on one page. Paused ones were not listed by this version.
 pub(super) async fn list_v1(
     State(control): State<Control>,
     query: QueryResult,
 ) -> Result<Json<Vec<ListedSandbox>>, Refusal> {
     let Query(query) = query.map_err(|error| Refusal::bad_request(error.body_text()))?;
-    let mut found = select(control.registry.all(), &query)?;
+    let mut found = select(&control, &query)?;
+    found.retain(|sandbox| sandbox.is_running());
     found.sort_by(|a, b| Order::Desc.compare(&Cursor::of(a), &Cursor::of(b)));
     Ok(Json(found.iter().map(|sandbox| listed(sandbox)).collect()))
 }
 
 /// Those that the filters let through.
-fn select(mut all: Vec<Arc<Sandbox>>, query: &ListQuery) -> Result<Vec<Arc<Sandbox>>, Refusal> {
+fn select(control: &Control, query: &ListQuery) -> Result<Vec<Arc<Sandbox>>, Refusal> {
     let wanted = metadata::parse(query.metadata.as_deref().unwrap_or_default())
         .map_err(|error| Refusal::bad_request(format!("metadata: {error}")))?;
-    let running = wants_running(query.state.as_deref().unwrap_or_default())?;
+    let states = States::parse(query.state.as_deref().unwrap_or_default())?;
     let template = match query.template.as_deref() {
         Some(template) if template.contains(':') => {
             return Err(Refusal::bad_request("template: a tag cannot be filtered by"));
         }
-        Some(template) => Some(templates::resolve(template).ok()),
+        Some(template) => Some(control.templates.id_of(template)),
         None => None,
     };
+    let mut all = control.registry.all();
     all.retain(|sandbox| {
-        running
-            && wanted.iter().all(|(key, value)| sandbox.metadata.get(key) == Some(value))
-            && template.as_ref().is_none_or(|template| template.as_deref() == Some(&sandbox.template_id))
-            && query.started_after.is_none_or(|time| sandbox.started_at > time)
+        let record = sandbox.record();
+        states.have(record.paused.is_some())
+            && wanted.iter().all(|(key, value)| record.metadata.get(key) == Some(value))
+            && template.as_ref().is_none_or(|template| template.as_ref() == Some(&record.template_id))
+            && query.started_after.is_none_or(|time| record.started_at > time)
     });
     Ok(all)
 }
 
-/// Whether running sandboxes are among the states asked for; no sandbox is in another.
-fn wants_running(states: &str) -> Result<bool, Refusal> {
-    let mut running = states.is_empty();
-    for state in states.split(',').filter(|state| !state.is_empty()) {
-        match state {
-            "running" => running = true,
-            "paused" => {}
-            other => {
-                let other = other.escape_debug();
-                return Err(Refusal::bad_request(format!("state '{other}' is neither running nor paused")));
+/// The states that are asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct States {
+    running: bool,
+    paused: bool,
+}
+
+impl States {
+    fn parse(states: &str) -> Result<Self, Refusal> {
+        let all = states.is_empty();
+        let mut wanted = Self { running: all, paused: all };
+        for state in states.split(',').filter(|state| !state.is_empty()) {
+            match state {
+                "running" => wanted.running = true,
+                "paused" => wanted.paused = true,
+                other => {
+                    let other = other.escape_debug();
+                    return Err(Refusal::bad_request(format!("state '{other}' is neither running nor paused")));
+                }
             }
         }
+        Ok(wanted)
     }
-    Ok(running)
+
+    fn have(&self, paused: bool) -> bool {
+        if paused { self.paused } else { self.running }
+    }
 }
 
 /// A place in a list.
@@ -129,7 +140,7 @@ struct Cursor {
 
 impl Cursor {
     fn of(sandbox: &Sandbox) -> Self {
-        Self { started_at: sandbox.started_at, id: sandbox.id.clone() }
+        Self { started_at: sandbox.record().started_at, id: sandbox.id.clone() }
     }
 
     fn to_token(&self) -> String {
@@ -169,8 +180,11 @@ mod tests {
 
     #[test]
     fn states_are_running_or_paused() {
-        assert!(wants_running("").unwrap() && wants_running("paused,running").unwrap());
-        assert!(!wants_running("paused").unwrap());
-        assert!(wants_running("dead").is_err());
+        let (running, paused) = (true, true);
+        for all in ["", "paused,running"] {
+            assert_eq!(States::parse(all).unwrap(), States { running, paused });
+        }
+        assert_eq!(States::parse("paused").unwrap(), States { running: false, paused });
+        assert!(States::parse("dead").is_err());
     }
 }

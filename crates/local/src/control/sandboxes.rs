@@ -1,4 +1,4 @@
-//! One sandbox: told of, connected to, kept alive, ended.
+//! One sandbox: told of, connected to, kept alive, paused, ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,36 +8,101 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use http::StatusCode;
 use oncebox_protocol::api::{
-    ConnectSandbox, ListedSandbox, OnTimeout, Sandbox as SandboxAnswer, SandboxDetail, SandboxLifecycle, SandboxState,
-    SetTimeout,
+    ConnectSandbox, ConnectSandboxV1, ListedSandbox, NetworkUpdate, OnTimeout, PauseSandbox, RefreshSandbox,
+    ResumeSandbox, Sandbox as SandboxAnswer, SandboxDetail, SandboxLifecycle, SandboxNetwork, SandboxState, SetTimeout,
 };
 
 use super::body::JsonBody;
-use super::create::{answer, lifetime};
+use super::create::{answer, check_network, create_refusal, lifetime};
 use super::{Control, ENVD_VERSION};
+use crate::confined::Isolation;
+use crate::events::Event;
 use crate::refusal::Refusal;
-use crate::registry::Sandbox;
+use crate::registry::{PauseError, Sandbox, cpu_count};
 
 /// How much longer a sandbox lives when it is connected to and nothing is said.
 const DEFAULT_CONNECT: i64 = 300;
+/// The same for the older ways to wake and to keep alive it.
+const DEFAULT_RESUME: i64 = 15;
+/// Longest time by which one refresh keeps a sandbox alive, in seconds.
+const MAX_REFRESH: i64 = 3600;
 
-type IdResult = Result<Path<String>, PathRejection>;
+pub(super) type IdResult = Result<Path<String>, PathRejection>;
 
 /// `GET /sandboxes/{id}`.
 pub(super) async fn info(State(control): State<Control>, id: IdResult) -> Result<Json<SandboxDetail>, Refusal> {
-    Ok(Json(detail(&find(&control, id)?.1, &control)))
+    let sandbox = find(&control, id)?;
+    Ok(Json(detail(&sandbox, &control)))
 }
 
-/// `POST /v2/sandboxes/{id}/connect`. Nothing is ever paused here, so this finds and prolongs.
+/// `POST /v2/sandboxes/{id}/connect`: finds it and prolongs its life, and wakes it when it is paused.
 pub(super) async fn connect(
     State(control): State<Control>,
     id: IdResult,
     JsonBody(connect): JsonBody<ConnectSandbox>,
-) -> Result<Json<SandboxAnswer>, Refusal> {
+) -> Result<(StatusCode, Json<SandboxAnswer>), Refusal> {
     let lifetime = lifetime(connect.timeout.unwrap_or(DEFAULT_CONNECT))?;
-    let (_, sandbox) = find(&control, id)?;
-    sandbox.live_at_least(lifetime);
-    Ok(Json(answer(&sandbox, &control)))
+    wake(&control, id, lifetime, connect.memory, None).await
+}
+
+/// `POST /sandboxes/{id}/connect`: the same, where the timeout must be given.
+pub(super) async fn connect_v1(
+    State(control): State<Control>,
+    id: IdResult,
+    JsonBody(connect): JsonBody<ConnectSandboxV1>,
+) -> Result<(StatusCode, Json<SandboxAnswer>), Refusal> {
+    wake(&control, id, lifetime(connect.timeout)?, connect.memory, None).await
+}
+
+/// `POST /sandboxes/{id}/resume`. Superseded; it refuses one that runs.
+pub(super) async fn resume(
+    State(control): State<Control>,
+    id: IdResult,
+    JsonBody(resume): JsonBody<ResumeSandbox>,
+) -> Result<(StatusCode, Json<SandboxAnswer>), Refusal> {
+    let lifetime = lifetime(resume.timeout.unwrap_or(DEFAULT_RESUME))?;
+    let sandbox = find(&control, id)?;
+    if sandbox.is_running() {
+        return Err(Refusal::conflict(format!("Sandbox \"{}\" is already running", sandbox.id)));
+    }
+    let memory = resume.memory.unwrap_or(true);
+    control.registry.resume(&sandbox, lifetime, memory, resume.auto_pause).await.map_err(create_refusal)?;
+    Ok((StatusCode::CREATED, Json(answer(&sandbox, &control))))
+}
+
+async fn wake(
+    control: &Control,
+    id: IdResult,
+    lifetime: Duration,
+    memory: Option<bool>,
+    auto_pause: Option<bool>,
+) -> Result<(StatusCode, Json<SandboxAnswer>), Refusal> {
+    let sandbox = find(control, id)?;
+    let woken = control.registry.resume(&sandbox, lifetime, memory.unwrap_or(true), auto_pause).await;
+    let status = if woken.map_err(create_refusal)? { StatusCode::CREATED } else { StatusCode::OK };
+    if control.registry.look_up(&sandbox.id).is_none() {
+        return Err(not_found(&sandbox.id));
+    }
+    Ok((status, Json(answer(&sandbox, control))))
+}
+
+/// `POST /sandboxes/{id}/pause`.
+pub(super) async fn pause(
+    State(control): State<Control>,
+    id: IdResult,
+    JsonBody(pause): JsonBody<PauseSandbox>,
+) -> Result<StatusCode, Refusal> {
+    let sandbox = find(&control, id)?;
+    match control.registry.pause(&sandbox, pause.memory.unwrap_or(true)).await {
+        Ok(()) => Ok(StatusCode::NO_CONTENT),
+        Err(PauseError::Paused) => {
+            Err(Refusal::conflict(format!("Sandbox \"{}\" cannot be paused: it is paused already", sandbox.id)))
+        }
+        Err(PauseError::Processes(error)) => {
+            Err(Refusal::internal(format!("the sandbox goes on: its processes could not be stopped: {error}")))
+        }
+        Err(PauseError::Store(error)) => Err(error.into()),
+    }
 }
 
 /// `POST /sandboxes/{id}/timeout`.
@@ -46,56 +111,106 @@ pub(super) async fn set_timeout(
     id: IdResult,
     JsonBody(set): JsonBody<SetTimeout>,
 ) -> Result<StatusCode, Refusal> {
-    let (_, sandbox) = find(&control, id)?;
+    let sandbox = running(&control, id)?;
     // Zero and less end it now; above that, the same bounds as at its making.
     let lifetime = if set.timeout <= 0 { Duration::ZERO } else { lifetime(set.timeout)? };
     sandbox.end_in(lifetime);
+    control.registry.save(&sandbox).await?;
+    control.registry.tell(&sandbox, Event::UPDATED);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `POST /sandboxes/{id}/refreshes`: keeps it alive, and never shortens its life.
+pub(super) async fn refresh(
+    State(control): State<Control>,
+    id: IdResult,
+    JsonBody(refresh): JsonBody<RefreshSandbox>,
+) -> Result<StatusCode, Refusal> {
+    let duration = refresh.duration.unwrap_or(DEFAULT_RESUME);
+    if !(0..=MAX_REFRESH).contains(&duration) {
+        return Err(Refusal::bad_request(format!("duration {duration} is not between 0 and {MAX_REFRESH} seconds")));
+    }
+    let sandbox = running(&control, id)?;
+    sandbox.live_at_least(Duration::from_secs(duration.unsigned_abs()));
+    control.registry.save(&sandbox).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `PUT /sandboxes/{id}/network`: replaces all of it.
+pub(super) async fn set_network(
+    State(control): State<Control>,
+    id: IdResult,
+    JsonBody(update): JsonBody<NetworkUpdate>,
+) -> Result<StatusCode, Refusal> {
+    let sandbox = running(&control, id)?;
+    let network = SandboxNetwork {
+        allow_out: update.allow_out,
+        deny_out: update.deny_out,
+        dns_servers: update.dns_servers,
+        egress_proxy: update.egress_proxy,
+        rules: update.rules,
+        // What is not about egress stays.
+        ..sandbox.record().network.unwrap_or_default()
+    };
+    check_network(Some(&network), update.allow_internet_access, control.registry.isolation())?;
+    sandbox.edit(|record| {
+        record.network = Some(network);
+        record.allow_internet_access = update.allow_internet_access;
+    });
+    control.registry.save(&sandbox).await?;
+    control.registry.tell(&sandbox, Event::UPDATED);
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// `DELETE /sandboxes/{id}`. Answers when nothing is left of it.
 pub(super) async fn kill(State(control): State<Control>, id: IdResult) -> Result<StatusCode, Refusal> {
-    let (id, sandbox) = find(&control, id)?;
-    if control.registry.kill(&sandbox.id).await { Ok(StatusCode::NO_CONTENT) } else { Err(not_found(&id)) }
+    let sandbox = find(&control, id)?;
+    if control.registry.kill(&sandbox.id).await? { Ok(StatusCode::NO_CONTENT) } else { Err(not_found(&sandbox.id)) }
 }
 
-fn find(control: &Control, id: IdResult) -> Result<(String, Arc<Sandbox>), Refusal> {
+/// The sandbox that a path names, running or paused.
+pub(super) fn find(control: &Control, id: IdResult) -> Result<Arc<Sandbox>, Refusal> {
     let Path(given) = id.map_err(|error| Refusal::bad_request(error.body_text()))?;
     // Old clients put a suffix behind the id.
     let id = given.split('-').next().unwrap_or_default();
-    match control.registry.find(id) {
-        Some(sandbox) => Ok((given, sandbox)),
-        None => Err(not_found(&given)),
-    }
+    control.registry.look_up(id).ok_or_else(|| not_found(&given))
+}
+
+/// The running sandbox that a path names.
+fn running(control: &Control, id: IdResult) -> Result<Arc<Sandbox>, Refusal> {
+    let sandbox = find(control, id)?;
+    if sandbox.is_running() { Ok(sandbox) } else { Err(not_found(&sandbox.id)) }
 }
 
 fn not_found(id: &str) -> Refusal {
-    let message = format!("Sandbox \"{}\" doesn't exist or you don't have access to it", id.escape_debug());
-    Refusal::new(StatusCode::NOT_FOUND, message)
+    Refusal::not_found(format!("Sandbox \"{}\" doesn't exist or you don't have access to it", id.escape_debug()))
 }
 
 /// A sandbox as lists show it.
 pub(super) fn listed(sandbox: &Sandbox) -> ListedSandbox {
+    let record = sandbox.record();
     ListedSandbox {
-        template_id: sandbox.template_id.clone(),
-        alias: Some(sandbox.template_id.clone()),
+        volume_mounts: record.volume_mounts(),
+        template_id: record.template_id,
+        alias: record.alias,
         sandbox_id: sandbox.id.clone(),
         client_id: "local".to_owned(),
-        started_at: sandbox.started_at,
-        end_at: sandbox.end_at(),
+        started_at: record.started_at,
+        end_at: record.end_at,
         cpu_count: cpu_count(),
+        // Sandboxes have no limits of their own here.
         memory_mb: 0,
         disk_size_mb: 0,
-        metadata: Some(sandbox.metadata.clone()),
-        state: SandboxState::Running,
+        metadata: Some(record.metadata),
+        state: if record.paused.is_some() { SandboxState::Paused } else { SandboxState::Running },
         envd_version: ENVD_VERSION.to_owned(),
         envd_unresponsive_at_pause: None,
-        volume_mounts: None,
     }
 }
 
 fn detail(sandbox: &Sandbox, control: &Control) -> SandboxDetail {
-    let listed = listed(sandbox);
+    let (listed, record) = (listed(sandbox), sandbox.record());
+    let on_timeout = if record.lifecycle.auto_pause { OnTimeout::Pause } else { OnTimeout::Kill };
     SandboxDetail {
         template_id: listed.template_id,
         alias: listed.alias,
@@ -110,18 +225,18 @@ fn detail(sandbox: &Sandbox, control: &Control) -> SandboxDetail {
         state: listed.state,
         envd_version: listed.envd_version,
         envd_unresponsive_at_pause: None,
-        volume_mounts: None,
+        volume_mounts: listed.volume_mounts,
         envd_access_token: Some(sandbox.access_token.clone()),
-        allow_internet_access: sandbox.allow_internet_access,
+        // An isolated sandbox reaches nothing, whatever was said.
+        allow_internet_access: record.allow_internet_access,
         domain: Some(control.domain()),
-        network: None,
-        lifecycle: Some(SandboxLifecycle { auto_resume: false, on_timeout: OnTimeout::Kill }),
-        pause_mode: None,
+        network: record.network,
+        lifecycle: Some(SandboxLifecycle { auto_resume: record.lifecycle.auto_resume, on_timeout }),
+        pause_mode: record.paused,
     }
 }
 
-/// Sandboxes have no limits of their own yet: their processors are the machine's, and memory and disk say 0.
-fn cpu_count() -> i32 {
-    let count = std::thread::available_parallelism().map_or(1, usize::from);
-    i32::try_from(count).unwrap_or(i32::MAX)
+/// Whether limits on the network hold: in an isolated sandbox, which reaches nothing, all do.
+pub(super) fn network_is_confined(isolation: Isolation) -> bool {
+    isolation != Isolation::None
 }

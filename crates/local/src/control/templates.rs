@@ -1,36 +1,234 @@
-//! What sandboxes can be made from. There is one template so far: this machine's programs and an empty home.
+//! What sandboxes can be made from: this machine's programs and an empty home (`base`), templates built on it, and snapshots
+//! of sandboxes.
 
-use http::StatusCode;
+mod build;
+mod builds;
+mod handlers;
+mod name;
+mod snapshots;
+mod tags;
+mod upload;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use oncebox_protocol::api::{BuildLogEntry, BuildStatus, BuildStatusReason, EnvVars};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use crate::refusal::Refusal;
+use crate::registry::{Registry, remove};
+use crate::store::{Records, Store, StoreError};
 
-/// The template's id and name.
+pub(super) use build::boot;
+pub(super) use handlers::*;
+pub(super) use name::TemplateName;
+pub(super) use snapshots::{create_snapshot, list_snapshots};
+pub(super) use tags::*;
+pub(super) use upload::{receive as receive_upload, upload_link};
+
+/// The id and name of the template that is always there.
 pub(super) const BASE: &str = "base";
+/// The tag that is meant where none is named.
+pub(super) const DEFAULT_TAG: &str = "default";
+/// Most templates of a server, snapshots included.
+const MAX_TEMPLATES: usize = 10_000;
 
-/// The id of the template that a name means: `base`, with the tag `default` if any, of whatever team.
-pub(super) fn resolve(name: &str) -> Result<String, Refusal> {
-    let without_team = name.rsplit_once('/').map_or(name, |(_, name)| name);
-    match without_team.split_once(':') {
-        None if without_team == BASE => Ok(BASE.to_owned()),
-        Some((BASE, "default")) => Ok(BASE.to_owned()),
-        _ => Err(Refusal::new(
-            StatusCode::NOT_FOUND,
-            format!("template '{}' not found: the local server has the template '{BASE}'", name.escape_debug()),
-        )),
+/// A template, or a snapshot.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct TemplateRecord {
+    pub(crate) id: String,
+    pub(crate) name: Option<String>,
+    pub(crate) public: bool,
+    pub(crate) created_at: Timestamp,
+    pub(crate) updated_at: Timestamp,
+    pub(crate) last_spawned_at: Option<Timestamp>,
+    pub(crate) spawn_count: i64,
+    /// The build that each tag stands for.
+    pub(crate) tags: BTreeMap<String, Tag>,
+    /// The sandbox that it is a snapshot of, if it is one.
+    pub(crate) snapshot_of: Option<String>,
+    pub(crate) builds: Vec<BuildRecord>,
+}
+
+/// A tag of a template.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Tag {
+    pub(crate) build_id: String,
+    pub(crate) created_at: Timestamp,
+}
+
+/// A build of a template.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct BuildRecord {
+    pub(crate) id: String,
+    pub(crate) status: BuildStatus,
+    /// The tags that it gets when it is ready.
+    pub(crate) tags: Vec<String>,
+    pub(crate) cpu_count: i32,
+    pub(crate) memory_mb: i32,
+    pub(crate) created_at: Timestamp,
+    pub(crate) updated_at: Timestamp,
+    pub(crate) finished_at: Option<Timestamp>,
+    pub(crate) reason: Option<BuildStatusReason>,
+    /// What it left for builds and sandboxes that begin with it.
+    #[serde(default)]
+    pub(crate) settings: Settings,
+}
+
+/// What a build leaves besides files.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Settings {
+    pub(crate) env: EnvVars,
+    pub(crate) workdir: Option<String>,
+    pub(crate) user: Option<String>,
+    pub(crate) start_cmd: Option<String>,
+    pub(crate) ready_cmd: Option<String>,
+}
+
+impl TemplateRecord {
+    pub(super) fn build(&self, id: &str) -> Option<&BuildRecord> {
+        self.builds.iter().find(|build| build.id == id)
+    }
+
+    pub(super) fn build_mut(&mut self, id: &str) -> Option<&mut BuildRecord> {
+        self.builds.iter_mut().find(|build| build.id == id)
+    }
+
+    /// The build that a tag stands for, if it can be used.
+    pub(super) fn tagged(&self, tag: &str) -> Option<&BuildRecord> {
+        let build = self.build(&self.tags.get(tag)?.build_id)?;
+        (build.status == BuildStatus::Ready).then_some(build)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// What a sandbox begins with.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Source {
+    pub(crate) template_id: String,
+    pub(crate) alias: Option<String>,
+    /// The build whose files it gets; none for the base template.
+    pub(crate) build: Option<String>,
+    pub(crate) settings: Settings,
+}
 
-    #[test]
-    fn names_of_the_base_template() {
-        for name in ["base", "base:default", "e2b/base", "team/base:default"] {
-            assert_eq!(resolve(name).unwrap(), "base", "{name}");
+/// All templates of a server.
+pub(crate) struct Templates {
+    pub(super) records: Records<TemplateRecord>,
+    pub(super) registry: Arc<Registry>,
+    /// Logs of builds, by the build's id.
+    pub(super) logs: Mutex<HashMap<String, Vec<BuildLogEntry>>>,
+    /// One build at a time: they copy and unpack, and would only slow each other down.
+    pub(super) building: tokio::sync::Semaphore,
+}
+
+impl Templates {
+    /// The templates that the store has. Builds that were under way have failed. Blocks.
+    pub(crate) fn open(registry: Arc<Registry>, store: &Store) -> Result<Self, StoreError> {
+        let records: Records<TemplateRecord> = Records::open(store, "template")?;
+        for mut template in records.all() {
+            for build in &mut template.builds {
+                if build.status == BuildStatus::Building {
+                    build.fail("the server ended during this build", None);
+                }
+            }
+            records.change_blocking(|draft| {
+                draft.put(template.id.clone(), template);
+                Ok::<_, StoreError>(())
+            })?;
         }
-        for name in ["", "base:latest", "other", "base/other"] {
-            assert!(resolve(name).is_err(), "{name}");
+        Ok(Self { records, registry, logs: Mutex::default(), building: tokio::sync::Semaphore::new(1) })
+    }
+
+    /// Whether a record speaks of a build.
+    pub(crate) fn knows(&self, build: &str) -> bool {
+        self.records.find(|template| template.build(build).is_some()).is_some()
+    }
+
+    /// What a sandbox of that name begins with.
+    pub(crate) fn resolve(&self, name: &str) -> Result<Source, Refusal> {
+        let unknown = || Refusal::not_found(format!("template '{}' not found", name.escape_debug()));
+        let parsed = TemplateName::parse(name).map_err(|_| unknown())?;
+        let tag = parsed.tag.as_deref().unwrap_or(DEFAULT_TAG);
+        let Some(template) = self.find(&parsed.name) else {
+            if parsed.name == BASE && tag == DEFAULT_TAG {
+                return Ok(Source { template_id: BASE.to_owned(), alias: Some(BASE.to_owned()), ..Source::default() });
+            }
+            return Err(unknown());
+        };
+        let build = template.tagged(tag).ok_or_else(|| {
+            Refusal::not_found(format!("template '{}' has no build with tag '{tag}' that is ready", parsed.name))
+        })?;
+        Ok(Source {
+            build: Some(build.id.clone()),
+            settings: build.settings.clone(),
+            template_id: template.id.clone(),
+            alias: template.name.clone(),
+        })
+    }
+
+    /// The id of the template that a name means, if there is one.
+    pub(crate) fn id_of(&self, name: &str) -> Option<String> {
+        let name = TemplateName::parse(name).ok()?.name;
+        match self.find(&name) {
+            Some(template) => Some(template.id),
+            None => (name == BASE).then(|| BASE.to_owned()),
         }
+    }
+
+    /// The template of that id or name.
+    pub(super) fn find(&self, name: &str) -> Option<TemplateRecord> {
+        self.records.get(name).or_else(|| self.records.find(|template| template.name.as_deref() == Some(name)))
+    }
+
+    /// The same for what a request names, which may be encoded and carry a team and a tag.
+    pub(super) fn required(&self, given: &str) -> Result<TemplateRecord, Refusal> {
+        let unknown = || Refusal::not_found(format!("template '{}' not found", given.escape_debug()));
+        let name = TemplateName::parse(given).map_err(|_| unknown())?.name;
+        self.find(&name).ok_or_else(unknown)
+    }
+
+    /// Notes that a sandbox was made from a template.
+    pub(crate) async fn spawned(&self, id: &str) {
+        let id = id.to_owned();
+        let noted = self.records.change(move |draft| {
+            if let Some(mut template) = draft.get(&id).cloned() {
+                template.spawn_count += 1;
+                template.last_spawned_at = Some(Timestamp::now());
+                draft.put(id, template);
+            }
+            Ok::<_, StoreError>(())
+        });
+        if let Err(error) = noted.await {
+            // A count is not worth a sandbox.
+            tracing::warn!(%error, "a template's use was not counted");
+        }
+    }
+
+    /// Removes a template, its builds and their files.
+    pub(super) async fn delete(&self, id: &str) -> Result<bool, Refusal> {
+        let Some(template) = self.records.take(id).await? else { return Ok(false) };
+        for build in template.builds {
+            self.logs.lock().remove(&build.id);
+            remove(self.files(&build.id)).await;
+        }
+        Ok(true)
+    }
+
+    pub(super) fn files(&self, build: &str) -> PathBuf {
+        self.registry.state().template(build)
+    }
+
+    /// Adds a template unless there are too many.
+    pub(super) fn check_room(count: usize) -> Result<(), Refusal> {
+        if count < MAX_TEMPLATES {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            http::StatusCode::TOO_MANY_REQUESTS,
+            format!("there are {MAX_TEMPLATES} templates, the limit"),
+        ))
     }
 }

@@ -140,7 +140,7 @@ fn init(lifeline: BlockingStream) -> ExitCode {
         Ok(setup) => setup,
         Err(error) => return report(&lifeline, &Report::Failed(format!("reading the sandbox's setup: {error}"))),
     };
-    if let Err(error) = isolation::build(&setup.directory, HOSTNAME) {
+    if let Err(error) = isolation::build(&setup.directory, HOSTNAME, &setup.mounts) {
         return report(&lifeline, &Report::NotAllowed(error.to_string()));
     }
     serve(lifeline, setup, Paths::of_sandbox())

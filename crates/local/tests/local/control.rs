@@ -161,7 +161,9 @@ async fn bad_requests_are_answered_with_json() {
         assert!(http.api(Method::POST, "/v2/sandboxes", Some(body)).await.error(400).contains("timeout"));
     }
     for (key, value) in [
-        ("autoPause", json!(true)),
+        ("autoPauseMemory", json!(false)),
+        ("mcp", json!({})),
+        ("network", json!({ "dnsServers": ["example.com"] })),
         ("volumeMounts", json!([{ "name": "v", "path": "/v" }])),
         ("allow_internet_access", json!(false)),
         ("envVars", json!({ "": "x" })),

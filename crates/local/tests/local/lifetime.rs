@@ -35,7 +35,7 @@ async fn kill_leaves_no_process_and_no_file() {
     // At once: the answer comes when it is done.
     assert_eq!(processes(&mark), [""; 0]);
     let instance = folders(&server.base.path().join("state")).remove(0);
-    assert_eq!(folders(&instance), [""; 0].map(PathBuf::from));
+    assert_eq!(folders(&instance.join("sandboxes")), [""; 0].map(PathBuf::from));
 }
 
 #[tokio::test]

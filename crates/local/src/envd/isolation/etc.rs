@@ -1,10 +1,10 @@
 //! The few files of `/etc` a sandbox has: some written for it, some shown from the host.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 
 use super::mounts::show_read_only;
-use super::{IsolationError, Step};
+use super::{IsolationError, Step, own};
 
 /// Files and folders shown as the host has them, where it has them: what programs in `/usr` need to run, and nothing that
 /// says who uses the machine. `/etc/ssl` as a whole is not among them, because it may hold private keys.
@@ -34,9 +34,12 @@ const SHOWN_CERTIFICATES: [&str; 4] = ["ssl/certs", "ssl/openssl.cnf", "pki/tls/
 pub(super) fn fill(etc: &Path, hostname: &str) -> Result<(), IsolationError> {
     for (name, text) in written(hostname) {
         let file = etc.join(name);
-        fs::write(&file, text).step(|| format!("writing {}", file.display()))?;
+        own::file(&file, text.as_bytes()).step(|| format!("writing {}", file.display()))?;
     }
     for name in SHOWN.iter().chain(&SHOWN_CERTIFICATES) {
+        if let Some((parents, _)) = name.rsplit_once('/') {
+            own::folder_below(etc, parents).step(|| format!("making room for /etc/{name} in the sandbox"))?;
+        }
         show(&Path::new("/etc").join(name), &etc.join(name))?;
     }
     Ok(())
@@ -46,17 +49,14 @@ pub(super) fn fill(etc: &Path, hostname: &str) -> Result<(), IsolationError> {
 fn show(source: &Path, target: &Path) -> Result<(), IsolationError> {
     let Ok(metadata) = fs::symlink_metadata(source) else { return Ok(()) };
     let what = || format!("making room for {} in the sandbox", source.display());
-    if let Some(parent) = target.parent() {
-        fs::create_dir_all(parent).step(what)?;
-    }
     if metadata.is_symlink() {
         let leads_to = fs::read_link(source).step(what)?;
-        return std::os::unix::fs::symlink(leads_to, target).step(what);
+        return own::link(&leads_to, target).step(what);
     }
     if metadata.is_dir() {
-        fs::create_dir(target).step(what)?;
+        own::folder(target).step(what)?;
     } else if metadata.is_file() {
-        File::create(target).step(what)?;
+        own::file(target, b"").step(what)?;
     } else {
         return Ok(());
     }

@@ -7,6 +7,7 @@ mod etc;
 mod keys;
 mod loopback;
 mod mounts;
+mod own;
 mod privileges;
 mod root;
 
@@ -15,6 +16,8 @@ use std::io;
 use std::path::Path;
 
 use nix::sched::CloneFlags;
+
+use crate::lifeline::Mount;
 
 /// What failed on the way into isolation.
 #[derive(Debug, thiserror::Error)]
@@ -73,9 +76,9 @@ fn restriction_in_force() -> String {
 }
 
 /// Turns process 1 of new namespaces into the sandbox rooted at `directory`.
-pub(crate) fn build(directory: &Path, hostname: &str) -> Result<(), IsolationError> {
+pub(crate) fn build(directory: &Path, hostname: &str, mounts: &[Mount]) -> Result<(), IsolationError> {
     rustix::system::sethostname(hostname.as_bytes()).step(|| format!("setting the host name to {hostname}"))?;
     loopback::bring_up().step(|| "bringing up the loopback interface".to_owned())?;
-    root::enter(directory, hostname)?;
+    root::enter(directory, hostname, mounts)?;
     privileges::drop_all()
 }

@@ -7,7 +7,8 @@ use std::path::Path;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
 use super::mounts::{make_read_only, restrict, show_read_only};
-use super::{IsolationError, Step, etc, privileges};
+use super::{IsolationError, Step, etc, own, privileges};
+use crate::lifeline::Mount;
 
 /// Folders of the host shown read-only. Where the host has a link (`/bin` → `usr/bin`), so has the sandbox.
 const SYSTEM: [&str; 8] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt"];
@@ -61,8 +62,9 @@ const HIDDEN: [&str; 15] = [
 ];
 const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
 
-/// Builds the root in `directory`, an empty folder, and makes it this process's root.
-pub(super) fn enter(directory: &Path, hostname: &str) -> Result<(), IsolationError> {
+/// Builds the root in `directory` and makes it this process's root. The folder is empty, or has what an earlier sandbox
+/// left: its files stay, and nothing in it is followed, since what it left may be links to anywhere.
+pub(super) fn enter(directory: &Path, hostname: &str, mounts: &[Mount]) -> Result<(), IsolationError> {
     let at = |path: &str| directory.join(path);
     // Nothing done here may reach the host's mount table, nor the other way round.
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
@@ -73,15 +75,21 @@ pub(super) fn enter(directory: &Path, hostname: &str) -> Result<(), IsolationErr
 
     for (name, mode) in OWN {
         let folder = at(name);
-        let made = fs::create_dir(&folder).and_then(|()| fs::set_permissions(&folder, Permissions::from_mode(mode)));
+        let made = own::folder(&folder).and_then(|made| match made {
+            true => fs::set_permissions(&folder, Permissions::from_mode(mode)),
+            false => Ok(()),
+        });
         made.step(|| format!("making {}", folder.display()))?;
     }
     let marker = at("run/e2b/.E2B_SANDBOX");
-    fs::write(&marker, "true").step(|| format!("writing {}", marker.display()))?;
+    own::file(&marker, b"true").step(|| format!("writing {}", marker.display()))?;
     for name in SYSTEM {
         show_system(name, &at(name))?;
     }
     etc::fill(&at("etc"), hostname)?;
+    for mount in mounts {
+        volume(directory, mount)?;
+    }
     devices(&at("dev"))?;
     proc(&at("proc"))?;
     pivot(directory)
@@ -93,10 +101,17 @@ fn show_system(name: &str, target: &Path) -> Result<(), IsolationError> {
     let what = || format!("making room for {} in the sandbox", source.display());
     if metadata.is_symlink() {
         let leads_to = fs::read_link(&source).step(what)?;
-        return symlink(leads_to, target).step(what);
+        return own::link(&leads_to, target).step(what);
     }
-    fs::create_dir(target).step(what)?;
+    own::folder(target).step(what)?;
     show_read_only(&source, target)
+}
+
+/// Shows a volume in the sandbox, to read and to write.
+fn volume(directory: &Path, mount: &Mount) -> Result<(), IsolationError> {
+    let target = own::folder_below(directory, &mount.target).step(|| format!("making room for {}", mount.target))?;
+    rustix::mount::mount_bind(&mount.source, &target).step(|| format!("binding a volume to {}", mount.target))?;
+    restrict(&target, MountFlags::NOSUID | MountFlags::NODEV)
 }
 
 fn devices(dev: &Path) -> Result<(), IsolationError> {
