@@ -21,7 +21,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use oncebox_protocol::headers::IDEMPOTENCY_KEY;
-use oncebox_protocol::{ErrorBody, Operation, Repeat};
+use oncebox_protocol::{ErrorBody, Operation, Plane, Repeat};
 use parking_lot::RwLock;
 use serde_json::{Value, json};
 
@@ -191,8 +191,9 @@ impl Call {
         });
         let is_sandboxes = sandbox.is_none();
         let mut request = request;
-        if is_sandboxes && what.is_some() {
-            // What a client sent before it went away has arrived.
+        let is_control = operation.is_some_and(|operation| operation.plane == Plane::ControlPlane);
+        if is_sandboxes && is_control && what.is_some() {
+            // What a client sent before it went away has arrived. Files are streams, and larger than what is looked into.
             let (head, body) = request.into_parts();
             let body = read(body).await?;
             if let (true, Some(what)) = (is_create, &mut what) {
