@@ -201,6 +201,7 @@ impl tower_service::Service<Request<Body>> for Client {
     type Error = Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Error>> + Send>>;
 
+    /// Always ready: a call waits for its stream itself, so that its deadline bounds the wait.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
         Poll::Ready(Ok(()))
     }

@@ -22,6 +22,7 @@
 
 #![deny(missing_docs)]
 
+pub mod blocking;
 mod body;
 mod call;
 mod client;

@@ -26,19 +26,27 @@ struct Key {
     limits: Limits,
     route: Route,
     runtime: Id,
+    /// After `fork` the parent's connections are still here, and are the parent's.
+    process: u32,
 }
 
 /// The origin, shared by all clients with the same limits on the caller's runtime.
 pub(crate) fn origin(authority: Authority, limits: Limits, route: Route) -> Arc<Origin> {
     let route = route.for_origin(&authority);
-    let key = Key { authority: authority.clone(), limits, route: route.clone(), runtime: Handle::current().id() };
+    let (runtime, process) = (Handle::current().id(), std::process::id());
+    let key = Key { authority: authority.clone(), limits, route: route.clone(), runtime, process };
     let mut origins = ORIGINS.lock();
     if let Some(origin) = origins.get(&key) {
         return origin.clone();
     }
     if origins.len() >= KEPT {
-        // Dropping an origin closes its connections; whoever still calls through one keeps it alive.
-        origins.retain(|_, origin| Arc::strong_count(origin) > 1);
+        for (key, origin) in origins.extract_if(|_, origin| Arc::strong_count(origin) == 1) {
+            // Dropping an origin closes its connections; whoever still calls through one keeps it alive. A parent's
+            // would be taken from the epoll instance that the two processes share.
+            if key.process != process {
+                std::mem::forget(origin);
+            }
+        }
     }
     let origin = Origin::new(authority, limits, route);
     origins.insert(key, origin.clone());
