@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
-use oncebox_transport::{Body, CallOptions, Client, HttpVersion};
+use oncebox_transport::{Body, CallOptions, Client, HttpVersion, Proxy};
 
 use crate::args::{retries, seconds};
 use crate::exit::{Failure, PROBE_FAILED, print};
@@ -68,6 +68,23 @@ pub(crate) struct ProbeArgs {
     /// Trust the certificates of this PEM file besides the platform's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+    /// The client's certificate, a PEM file with its chain, for servers that ask for one
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// The certificate's private key, a PEM file
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// Go through this proxy: http://, https://, socks5:// or socks5h://[USER:PASSWORD@]HOST:PORT [default: what HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY say]
+    // Not parsed by clap, which would print what is wrong, and with it a password.
+    #[arg(long, value_name = "URL")]
+    proxy: Option<String>,
+    /// Go through no proxy, whatever the environment says
+    #[arg(long, conflicts_with = "proxy")]
+    no_proxy: bool,
+    /// Connect to this Unix socket, whatever host the URL names
+    #[cfg(unix)]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["proxy", "no_proxy"])]
+    unix_socket: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -154,6 +171,25 @@ impl Plan {
             let wrong = |error: &dyn Display| Failure::usage(format!("--ca {}: {error}", path.display()));
             let pem = std::fs::read(path).map_err(|error| wrong(&error))?;
             client = client.add_root_certificates(&pem).map_err(|error| wrong(&error))?;
+        }
+        if let (Some(cert), Some(key)) = (&args.cert, &args.key) {
+            let read = |option: &str, path: &PathBuf| {
+                let wrong = |error| Failure::usage(format!("{option} {}: {error}", path.display()));
+                std::fs::read(path).map_err(wrong)
+            };
+            let (chain, key) = (read("--cert", cert)?, read("--key", key)?);
+            client = client.client_certificate(&chain, &key).map_err(|error| Failure::usage(error.to_string()))?;
+        }
+        if let Some(proxy) = &args.proxy {
+            let proxy = Proxy::new(proxy).map_err(|error| Failure::usage(format!("--proxy: {error}")))?;
+            client = client.proxy(proxy);
+        }
+        if args.no_proxy {
+            client = client.no_proxy();
+        }
+        #[cfg(unix)]
+        if let Some(path) = &args.unix_socket {
+            client = client.unix_socket(path);
         }
         let size = if args.body == BodyKind::None { 0 } else { args.body_size as usize };
         Ok(Self {

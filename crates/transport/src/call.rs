@@ -153,7 +153,11 @@ struct Running<'a> {
 
 impl Running<'_> {
     async fn attempts(&self, headers: &mut HeaderMap) -> Result<Answer, Error> {
-        let mut wanted = Wanted { cautious: self.call.options.policy.connection_retries == 0, ..Wanted::default() };
+        let mut wanted = Wanted {
+            cautious: self.call.options.policy.connection_retries == 0,
+            class: self.call.options.class,
+            ..Wanted::default()
+        };
         // A ledger is large, and many calls wait at once. It is kept over a wait only where an attempt went before.
         let mut kept: Option<Box<Ledger>> = None;
         loop {
@@ -297,7 +301,7 @@ impl Running<'_> {
         let step = if progress.reads() {
             Step::Body
         } else if !sent {
-            self.origin.waits_for(progress).into()
+            self.origin.waits_for(progress, self.call.options.class).into()
         } else if matches!(self.call.body.upload(), Upload::Source | Upload::Peer(_)) {
             Step::Upload
         } else {
@@ -311,7 +315,7 @@ impl Running<'_> {
                 (Outcome::SentUnknown(Unknown { cause, stream_id: None, detail }), None)
             }
             Limit::Attempt => {
-                let phase = self.origin.waits_for(progress);
+                let phase = self.origin.waits_for(progress, self.call.options.class);
                 let touched_socket = phase.is_dial();
                 (Outcome::NotSent(NotSent { phase, touched_socket, detail: "attempt_timeout passed".into() }), None)
             }

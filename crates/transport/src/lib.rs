@@ -52,7 +52,7 @@ pub use observe::MetricsRecorder;
 #[cfg(feature = "opentelemetry")]
 pub use observe::OpenTelemetryRecorder;
 pub use observe::{CallEnd, Count, Observed, Observer, Recorder, Recording};
-pub use options::{CallOptions, HttpVersion};
+pub use options::{CallOptions, HttpVersion, TrafficClass};
 pub use proxy::Proxy;
 pub use single::{Attempted, Place, RetryBudget};
 

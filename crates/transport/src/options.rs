@@ -37,6 +37,24 @@ pub enum HttpVersion {
     Http2,
 }
 
+/// What a call is, as far as others may feel it: those of different classes share no HTTP/2 connection.
+///
+/// A response that is read slowly, or a large transfer, fills the connection that it is on; a command beside it would
+/// wait. `max_connections` counts over all classes; bulk transfers leave one connection to commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TrafficClass {
+    /// Requests and streams of little data, whose latency matters.
+    #[default]
+    Interactive,
+    /// Large transfers, and responses that are read slowly.
+    Bulk,
+}
+
+impl TrafficClass {
+    pub(crate) const ALL: [Self; 2] = [Self::Interactive, Self::Bulk];
+}
+
 /// What bounds the connections to an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Limits {
@@ -98,6 +116,7 @@ pub struct CallOptions {
     permit: Option<Permit>,
     mints: bool,
     reconciles: bool,
+    class: TrafficClass,
 }
 
 impl CallOptions {
@@ -143,11 +162,22 @@ impl CallOptions {
         self
     }
 
+    pub(crate) fn traffic_class(&self) -> TrafficClass {
+        self.class
+    }
+
     /// Ends the call when a part of its streamed request body was at hand and the server took none of it for this long;
     /// zero means never.
     #[must_use]
     pub fn write_idle_timeout(mut self, timeout: Duration) -> Self {
         self.write_idle_timeout = Some(timeout);
+        self
+    }
+
+    /// Which connections the call shares with others. Default: those of commands.
+    #[must_use]
+    pub fn class(mut self, class: TrafficClass) -> Self {
+        self.class = class;
         self
     }
 
@@ -210,6 +240,7 @@ pub(crate) struct Resolved {
     pub(crate) permit: Option<Permit>,
     pub(crate) mints: bool,
     pub(crate) reconciles: bool,
+    pub(crate) class: TrafficClass,
 }
 
 impl Defaults {
@@ -227,6 +258,7 @@ impl Defaults {
             permit: options.permit.or_else(|| Permit::of_method(method.as_str())),
             mints: options.mints,
             reconciles: options.reconciles,
+            class: options.class,
         }
     }
 }

@@ -75,6 +75,7 @@ impl Client {
             last_connection: place.last_connection,
             is_replay: place.connection != Connection::Any,
             cautious: false,
+            class: options.traffic_class(),
         };
         async move { call.once(place.before + 1, wanted).await }
     }

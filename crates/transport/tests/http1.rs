@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use http::Request;
 use http_body_util::BodyExt;
+use oncebox_faults::{Fault, Moment, Protocol, Rule, Script, Server};
 use oncebox_transport::policy::{Cause, Outcome, Phase, ReturnReason, Unknown};
-use oncebox_transport::{Body, BoxError, CallOptions, Client, History};
+use oncebox_transport::{Body, BoxError, CallOptions, Client, History, HttpVersion};
 use support::{OK, Peer, answer, read_request};
 use tokio::net::TcpListener;
 
@@ -301,5 +302,77 @@ async fn what_cannot_be_dialled_is_refused_before_any_io() {
         assert!(error.is_invalid() && text.contains(rule), "{text}");
         assert!(!text.contains("secret"), "{text}");
         assert!(error.attempts().is_empty());
+    }
+}
+
+/// 300 at once, each of which comes back when its connection is about to be closed, or was just now.
+async fn idle_connections_end(goodbye: Option<Fault>) {
+    let mut rule = Rule::at(Moment::Idle(1000)).named("idle");
+    if let Some(goodbye) = goodbye {
+        rule = rule.does(goodbye);
+    }
+    let script = Script::new().protocol(Protocol::Http1).rule(rule.does(Fault::Close));
+    let server = Server::builder(script).start().await.unwrap();
+    let client = Client::builder().max_connections(300).keepalive_expiry(Duration::from_secs(60)).build();
+    let calls = (0..300).map(|n| {
+        let (client, url) = (client.clone(), server.url("/"));
+        tokio::spawn(async move {
+            for _ in 0..3 {
+                let response = client.send_collected(get(url.clone()), CallOptions::new()).await.unwrap();
+                assert_eq!(response.status(), 200);
+                // From a little before the server's limit to a little after it.
+                tokio::time::sleep(Duration::from_millis(985 + n / 10)).await;
+            }
+        })
+    });
+    for call in futures_util::future::join_all(calls).await {
+        call.unwrap();
+    }
+    assert!(server.log().fired("idle") > 0, "no connection was closed when idle");
+}
+
+#[tokio::test]
+async fn servers_that_close_idle_connections_fail_no_call() {
+    let unasked = "HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let unasked = Fault::Send(oncebox_faults::Bytes(unasked.as_bytes().to_vec()));
+    tokio::join!(idle_connections_end(None), idle_connections_end(Some(unasked)));
+}
+
+/// Connections belong to the runtime that drives them: whoever calls on another one gets others.
+#[test]
+fn two_runtimes_share_no_connection() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let serving = runtime();
+    for version in [HttpVersion::Http1, HttpVersion::Http2] {
+        let server = serving.block_on(Server::builder(Script::new()).start()).unwrap();
+        let client = Client::builder().http_version(version).retries(0).connection_retries(0).build();
+        let url = server.url("/");
+        // The server needs somebody to run it while the others call.
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(|| serving.block_on(stopped));
+            let call = |runtime: &tokio::runtime::Runtime| {
+                let response = runtime.block_on(client.send_collected(post(url.clone()), CallOptions::new())).unwrap();
+                assert_eq!((response.status().as_u16(), history(&response).attempts().len()), (200, 1));
+            };
+            // One after the other.
+            for _ in 0..3 {
+                let runtime = runtime();
+                call(&runtime);
+                call(&runtime);
+            }
+            assert_eq!(server.log().totals().connections, 3, "{version:?}");
+            // At once.
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        let runtime = runtime();
+                        (0..20).for_each(|_| call(&runtime));
+                    });
+                }
+            });
+            assert_eq!(server.log().totals().connections, 6, "{version:?}");
+            stop.send(()).unwrap();
+        });
     }
 }

@@ -5,6 +5,7 @@ mod upkeep;
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use oncebox_policy::{Phase, ShortText};
@@ -12,6 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::bound::Bound;
 use super::growth::{Demand, missing, room};
 use super::http1::Http1Pool;
 use super::learned::Learned;
@@ -21,9 +23,12 @@ use super::pick::pick;
 use super::queue::Place;
 use crate::conn::{Failure, H2Connection};
 use crate::dial::{DialError, Dialer};
-use crate::options::Limits;
+use crate::options::{Limits, TrafficClass};
 
 use upkeep::Peak;
+
+/// A connection that is idle for this long is given up for another class that has some, but too few.
+const SPARE_AFTER: Duration = Duration::from_secs(1);
 
 /// What a request wants of the pool.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,6 +55,9 @@ pub(crate) enum Unserved {
 
 /// See the module.
 pub(crate) struct Http2Pool {
+    class: TrafficClass,
+    /// What all classes of the origin use together.
+    bound: Arc<Bound>,
     dialer: Arc<Dialer>,
     limits: Limits,
     /// Takes the connections of servers that choose HTTP/1.1.
@@ -111,8 +119,16 @@ impl Unavailable {
 }
 
 impl Http2Pool {
-    pub(super) fn new(dialer: Arc<Dialer>, limits: Limits, http1: Arc<Http1Pool>) -> Arc<Self> {
+    pub(super) fn new(
+        class: TrafficClass,
+        bound: Arc<Bound>,
+        dialer: Arc<Dialer>,
+        limits: Limits,
+        http1: Arc<Http1Pool>,
+    ) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
+            class,
+            bound,
             dialer,
             limits,
             http1,
@@ -162,9 +178,17 @@ impl Http2Pool {
             || self.connections.load().iter().any(|open| Some(open.id()) != connection)
     }
 
-    /// Whether any connection is open.
-    pub(super) fn is_open(&self) -> bool {
-        !self.connections.load().is_empty()
+    /// Whether who waits here waits for a dial, rather than for those who hold what there is.
+    pub(super) fn waits_for_dial(&self) -> bool {
+        let is_dialling = self.connecting.load(Ordering::Acquire) > 0;
+        self.connections.load().is_empty() && (is_dialling || !self.bound.is_full(self.class))
+    }
+
+    /// Whether somebody waits and nothing is open or coming that could help.
+    fn is_starving(&self) -> bool {
+        self.line.is_anyone_waiting()
+            && self.connecting.load(Ordering::Acquire) == 0
+            && self.connections.load().is_empty()
     }
 
     /// How many dials have failed in a row.
@@ -176,6 +200,9 @@ impl Http2Pool {
     pub(super) fn release(&self, connection: &Arc<H2Connection>) {
         if connection.load().give_back() == 0 {
             connection.mark_idle();
+            if self.bound.is_crowded() && self.bound.others(self.class).any(|other| other.is_starving()) {
+                self.make_room(&mut self.line.lock(), Duration::ZERO);
+            }
         }
         if self.line.is_anyone_waiting() {
             self.settle(&mut self.line.lock(), 0);
@@ -214,6 +241,7 @@ impl Http2Pool {
         if !connection.drain() {
             return false;
         }
+        self.give_place_back();
         let id = connection.id();
         self.connections.rcu(|list| list.iter().filter(|open| open.id() != id).cloned().collect::<Vec<_>>());
         slow.draining.push(id);
@@ -304,6 +332,30 @@ impl Http2Pool {
             }
         }
         self.dial(slow, count.min(room(demand)));
+        if count > 0 && self.bound.is_full(self.class) {
+            let min_idle = if self.is_starving() { Duration::ZERO } else { SPARE_AFTER };
+            for other in self.bound.others(self.class).filter(|other| !other.connections.load().is_empty()) {
+                // Not from here: nobody holds the locks of two classes.
+                self.runtime.spawn(async move { other.make_room(&mut other.line.lock(), min_idle) });
+            }
+        }
+    }
+
+    /// Gives up a connection that nobody has used for so long, for a class that finds no place.
+    fn make_room(&self, slow: &mut Slow<'_>, min_idle: Duration) {
+        let is_spare = |open: &&Arc<H2Connection>| open.load().active() == 0 && open.idle_for() >= min_idle;
+        let spare = self.connections.load().iter().find(is_spare).cloned();
+        if let Some(spare) = spare {
+            self.drain(slow, &spare);
+        }
+    }
+
+    /// A connection is no longer counted: another class may have waited for its place.
+    fn give_place_back(&self) {
+        self.bound.give_back();
+        for other in self.bound.others(self.class).filter(|other| other.line.is_anyone_waiting()) {
+            self.runtime.spawn(async move { other.settle(&mut other.line.lock(), 0) });
+        }
     }
 }
 

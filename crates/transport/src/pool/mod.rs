@@ -11,9 +11,13 @@
 //!    connection at the end of its life gets no more streams while another can take them, and its successor is dialled
 //!    before it is missed.
 //!
+//! Calls of different [traffic classes](crate::TrafficClass) use different HTTP/2 connections, which are counted together
+//! ([`bound`]). Over HTTP/1.1 a connection carries one exchange anyway, and the classes share them.
+//!
 //! A connection only ever moves forward: connecting, active (or cold: not needed now), draining, closed. Whoever sees
 //! first that it takes no more streams drains it, before anyone picks again.
 
+mod bound;
 mod growth;
 mod http1;
 mod http2;

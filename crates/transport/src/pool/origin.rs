@@ -9,13 +9,14 @@ use http::uri::Scheme;
 use oncebox_policy::{Budget, Connection, Outcome, Phase};
 use tokio::time::Instant;
 
+use super::bound::Bound;
 use super::http1::{HeldHttp1, Http1Pool};
 use super::http2::{Http2Pool, Unserved, Want};
 use crate::body::{AttemptBody, ResponseBody};
 use crate::conn::{Failure, H2Connection, H2Response};
 use crate::dial::{Dialer, Route};
 use crate::error::Error;
-use crate::options::{HttpVersion, Limits};
+use crate::options::{HttpVersion, Limits, TrafficClass};
 use crate::proxy::{host_and_port, port_of};
 
 /// Scheme, host and port.
@@ -96,7 +97,8 @@ pub(crate) struct Origin {
     pub(crate) budget: Budget,
     pub(crate) created: Instant,
     http1: Arc<Http1Pool>,
-    http2: Arc<Http2Pool>,
+    /// One for each class, or one for all.
+    http2: Vec<(TrafficClass, Arc<Http2Pool>)>,
     /// Whether the server chose HTTP/1.1 when it had the choice.
     chose_http1: AtomicBool,
 }
@@ -113,8 +115,14 @@ impl Origin {
     pub(super) fn new(authority: Authority, limits: Limits, route: Route) -> Arc<Self> {
         let dialer = Arc::new(Dialer::new(authority.clone(), route));
         let http1 = Http1Pool::new(dialer.clone(), limits);
+        let bound = Bound::new(limits.max_connections);
+        // One connection cannot be kept apart from itself.
+        let classes = if limits.max_connections > 1 { &TrafficClass::ALL[..] } else { &TrafficClass::ALL[..1] };
+        let pool = |class| Http2Pool::new(class, bound.clone(), dialer.clone(), limits, http1.clone());
+        let http2: Vec<_> = classes.iter().map(|class| (*class, pool(*class))).collect();
+        bound.is_of(&http2);
         Arc::new(Self {
-            http2: Http2Pool::new(dialer.clone(), limits, http1.clone()),
+            http2,
             dialer,
             http1,
             chose_http1: AtomicBool::new(false),
@@ -122,6 +130,11 @@ impl Origin {
             budget: Budget::new(),
             created: Instant::now(),
         })
+    }
+
+    fn http2(&self, class: TrafficClass) -> &Arc<Http2Pool> {
+        let own = self.http2.iter().find(|(of, _)| *of == class);
+        &own.unwrap_or(&self.http2[0]).1
     }
 
     /// Makes one attempt: at most one request head on the wire. `sent` is set as soon as the head may be.
@@ -141,9 +154,10 @@ impl Origin {
         if http2 {
             progress.is(IN_LINE);
             let want = wanted.want(may_choose);
-            let acquired = match self.http2.try_acquire(want) {
+            let http2 = self.http2(wanted.class);
+            let acquired = match http2.try_acquire(want) {
                 Some(permit) => Ok(permit),
-                None => self.http2.acquire(want).await,
+                None => http2.acquire(want).await,
             };
             match acquired {
                 Ok(permit) => {
@@ -154,22 +168,22 @@ impl Origin {
                         Ok(exchange) => exchange.await,
                         Err(failure) => Err(failure),
                     };
-                    return self.attempted_http2(id, result);
+                    return attempted_http2(http2, id, result);
                 }
-                Err(Unserved::Failed(failure)) => return self.not_sent(None, failure, self.http2.failed_dials()),
+                Err(Unserved::Failed(failure)) => return not_sent(http2, failure, http2.failed_dials()),
                 // The connection is at hand, and waits among those of HTTP/1.1.
                 Err(Unserved::ChoseHttp1) => self.chose_http1.store(true, Ordering::Release),
             }
         }
         // In a box, since it is much larger than what waits over HTTP/2.
-        Box::pin(self.attempt_http1(request(HttpVersion::Http1), wanted.connection, progress)).await
+        Box::pin(self.attempt_http1(request(HttpVersion::Http1), wanted, progress)).await
     }
 
     /// What an attempt that has sent nothing waits for: room on the connections that there are, or one to be made.
-    pub(crate) fn waits_for(&self, progress: &Progress) -> Phase {
+    pub(crate) fn waits_for(&self, progress: &Progress, class: TrafficClass) -> Phase {
         match progress.0.load(Ordering::Acquire) {
             DIALS => self.dialer.phase(),
-            IN_LINE if !self.http2.is_open() => self.dialer.phase(),
+            IN_LINE if self.http2(class).waits_for_dial() => self.dialer.phase(),
             _ => Phase::Slot,
         }
     }
@@ -177,7 +191,7 @@ impl Origin {
     async fn attempt_http1(
         &self,
         mut request: http::Request<AttemptBody>,
-        wanted: Connection,
+        wanted: Wanted,
         progress: &Progress,
     ) -> Attempted {
         if let Some(proxy) = self.dialer.forwards() {
@@ -187,9 +201,9 @@ impl Origin {
             }
             proxy.tell(request.headers_mut());
         }
-        let (connection, room) = match self.http1.acquire(wanted, progress).await {
+        let (connection, room) = match self.http1.acquire(wanted.connection, progress).await {
             Ok(leased) => leased.into_parts(),
-            Err(failure) => return self.not_sent(None, failure, self.http1.failed_dials()),
+            Err(failure) => return not_sent(self.http2(wanted.class), failure, self.http1.failed_dials()),
         };
         let id = connection.id();
         progress.is(SENT);
@@ -199,20 +213,20 @@ impl Origin {
         });
         Attempted { connection: Some(id), result, failed_dials: 0, other_connection: false }
     }
+}
 
-    fn attempted_http2(&self, id: u64, result: Result<H2Response, Failure>) -> Attempted {
-        let other_connection = result.is_err() && self.http2.has_other(Some(id));
-        let result = result.map(|H2Response { response, guard }| response.map(|body| ResponseBody::http2(body, guard)));
-        Attempted { connection: Some(id), result, failed_dials: 0, other_connection }
-    }
+fn attempted_http2(pool: &Http2Pool, id: u64, result: Result<H2Response, Failure>) -> Attempted {
+    let other_connection = result.is_err() && pool.has_other(Some(id));
+    let result = result.map(|H2Response { response, guard }| response.map(|body| ResponseBody::http2(body, guard)));
+    Attempted { connection: Some(id), result, failed_dials: 0, other_connection }
+}
 
-    fn not_sent(&self, connection: Option<u64>, failure: Failure, failed_dials: u32) -> Attempted {
-        // It counts for the wait only where it was the dial that failed.
-        let dial = matches!(failure.outcome, Outcome::NotSent(not_sent) if not_sent.phase.is_dial());
-        let failed_dials = if dial { failed_dials.max(1) } else { 0 };
-        let other_connection = self.http2.has_other(connection);
-        Attempted { connection, result: Err(failure), failed_dials, other_connection }
-    }
+fn not_sent(pool: &Http2Pool, failure: Failure, failed_dials: u32) -> Attempted {
+    // It counts for the wait only where it was the dial that failed.
+    let dial = matches!(failure.outcome, Outcome::NotSent(not_sent) if not_sent.phase.is_dial());
+    let failed_dials = if dial { failed_dials.max(1) } else { 0 };
+    let other_connection = pool.has_other(None);
+    Attempted { connection: None, result: Err(failure), failed_dials, other_connection }
 }
 
 /// How the loop wants its next attempt made.
@@ -225,6 +239,7 @@ pub(crate) struct Wanted {
     pub(crate) is_replay: bool,
     /// `connection_retries` is 0.
     pub(crate) cautious: bool,
+    pub(crate) class: TrafficClass,
 }
 
 impl Wanted {

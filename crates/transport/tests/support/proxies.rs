@@ -11,6 +11,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::NoClientAuth;
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 
 /// A proxy on loopback that reaches every name at 127.0.0.1. It stops when it is dropped.
 pub struct Proxy {
@@ -234,11 +236,16 @@ impl Authority {
 
     /// What a server with a certificate for these names needs.
     pub fn server(&self, names: &[&str]) -> ServerConfig {
+        self.server_asking(names, Arc::new(NoClientAuth))
+    }
+
+    /// The same, for a server that asks clients for a certificate.
+    pub fn server_asking(&self, names: &[&str], verifier: Arc<dyn ClientCertVerifier>) -> ServerConfig {
         let key = KeyPair::generate().unwrap();
         let names = names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let leaf = CertificateParams::new(names).unwrap().signed_by(&key, &self.issuer).unwrap();
         let chain = vec![CertificateDer::from(leaf.der().to_vec())];
         let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-        ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).unwrap()
+        ServerConfig::builder().with_client_cert_verifier(verifier).with_single_cert(chain, key).unwrap()
     }
 }

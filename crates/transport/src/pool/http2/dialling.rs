@@ -34,10 +34,14 @@ impl Http2Pool {
         }
     }
 
+    /// `None`: there is no place for another connection.
     fn connecting(&self, may_be_abandoned: bool) -> Option<Connecting> {
         let pool = self.this.upgrade()?;
+        if !self.bound.take(self.class) {
+            return None;
+        }
         self.connecting.fetch_add(1, Ordering::AcqRel);
-        Some(Connecting { pool, round: self.failed_dials(), may_be_abandoned })
+        Some(Connecting { pool, round: self.failed_dials(), may_be_abandoned, holds_place: true })
     }
 
     async fn open(&self, may_choose: bool, round: u32) -> Result<Arc<H2Connection>, Unavailable> {
@@ -160,6 +164,8 @@ struct Connecting {
     round: u32,
     /// Whether it ends with the request that asked for it. Others may have counted on it.
     may_be_abandoned: bool,
+    /// Whether it is counted among the origin's connections. A connection that it brings is counted in its stead.
+    holds_place: bool,
 }
 
 impl Connecting {
@@ -167,6 +173,7 @@ impl Connecting {
         let (pool, round) = (self.pool.clone(), self.round);
         let mut slow = pool.line.lock();
         self.may_be_abandoned = false;
+        self.holds_place = opened.is_err();
         // Under the lock: nobody may see neither the dial nor its connection, and dial for it once more.
         drop(self);
         match opened {
@@ -184,6 +191,9 @@ impl Connecting {
 impl Drop for Connecting {
     fn drop(&mut self) {
         self.pool.connecting.fetch_sub(1, Ordering::AcqRel);
+        if self.holds_place {
+            self.pool.give_place_back();
+        }
         if self.may_be_abandoned {
             self.pool.settle(&mut self.pool.line.lock(), 0);
         }
