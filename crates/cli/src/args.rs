@@ -28,6 +28,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0-255  `run` passes the command's own exit code through; 128+n: signal n ended it
   2      wrong use: an option, an argument, a file that cannot be read, a port that is taken
+  1      `fleet run`: a command failed in some sandbox
   3      `probe`: some requests failed, or nobody knows what they did
   124    the command was killed because --timeout passed
   125    the sandbox, the network or the service failed
@@ -37,6 +38,8 @@ Exit codes:
 pub(crate) enum Task {
     /// Make a sandbox, run a command in it, and kill it
     Run(RunArgs),
+    /// Run a command in many sandboxes at once
+    Fleet(FleetArgs),
     /// Serve local sandboxes to any E2B-compatible client on this machine
     Serve(ServeArgs),
     /// Send requests through the transport and tell what became of them
@@ -83,6 +86,53 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = seconds, allow_hyphen_values = true)]
     pub(crate) timeout: Duration,
     /// Print one JSON object when the command has ended, instead of its output as it comes
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FleetArgs {
+    #[command(subcommand)]
+    pub(crate) task: FleetTask,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FleetTask {
+    /// Make sandboxes, run the command in each, kill them, and tell what became of them. The command finds its number,
+    /// from 0, in ONCEBOX_NUMBER
+    Run(FleetRunArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FleetRunArgs {
+    /// How many sandboxes in all
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) count: u32,
+    /// How many at a time
+    #[arg(long, short = 'c', value_name = "C", default_value_t = 50,
+        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) concurrency: u32,
+    /// Run on this machine, on an embedded server started for it
+    #[arg(long)]
+    pub(crate) local: bool,
+    /// With --local: run without isolating the sandboxes from this machine
+    #[arg(long, requires = "local")]
+    pub(crate) no_isolation: bool,
+    /// What to make the sandboxes from
+    #[arg(long, value_name = "NAME", default_value = "base", value_parser = non_empty)]
+    pub(crate) template: String,
+    /// Set an environment variable; may be repeated
+    #[arg(long, short, value_name = "NAME=VALUE", value_parser = pair)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Kill each command after this many seconds; 0 is never
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = seconds, allow_hyphen_values = true)]
+    pub(crate) timeout: Duration,
+    /// Print one JSON object a sandbox, and one for all at the end
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

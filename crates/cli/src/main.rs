@@ -4,6 +4,7 @@ mod args;
 mod exit;
 mod explain;
 mod faults;
+mod fleet;
 mod probe;
 mod run;
 mod serve;
@@ -40,6 +41,7 @@ fn start(cli: Cli) -> Result<u8, Failure> {
         .map_err(|error| Failure::infrastructure(format!("no runtime: {error}")))?;
     let result = match cli.task {
         Task::Run(args) => runtime.block_on(run::run(args)),
+        Task::Fleet(args) => runtime.block_on(fleet::run(args)),
         Task::Serve(args) => runtime.block_on(serve::serve(args)),
         Task::Probe(args) => runtime.block_on(probe::run(args)),
         Task::Faults(args) => runtime.block_on(faults::run(args)),

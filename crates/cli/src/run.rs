@@ -225,8 +225,12 @@ async fn client(args: &RunArgs) -> Result<Client, Failure> {
         let server = host.start().await.map_err(|error| start_failure(&error))?;
         return Client::of(server).map_err(|error| Failure::of(&error, args.json));
     }
-    let ConnectionArgs { domain, api_url, sandbox_url, request_timeout, retries, connection_retries } =
-        &args.connection;
+    connect(&args.connection, args.json)
+}
+
+/// A client of a provider.
+pub(crate) fn connect(args: &ConnectionArgs, json: bool) -> Result<Client, Failure> {
+    let ConnectionArgs { domain, api_url, sandbox_url, request_timeout, retries, connection_retries } = args;
     let mut builder = Client::builder();
     if let Some(domain) = domain {
         builder = builder.domain(domain);
@@ -250,7 +254,7 @@ async fn client(args: &RunArgs) -> Result<Client, Failure> {
         ErrorKind::Authentication => Failure::usage(
             "no API key: set E2B_API_KEY to use a sandbox provider, or add --local to run on this machine",
         ),
-        _ => Failure::of(&error, args.json),
+        _ => Failure::of(&error, json),
     })
 }
 

@@ -120,6 +120,7 @@ impl Client {
             body: oncebox_protocol::api::NewSandbox::default(),
             idempotency_key: None,
             request_timeout: None,
+            pacer: None,
         };
         self.creates().make(self, order).await
     }

@@ -49,6 +49,7 @@ mod config;
 mod endpoint;
 mod error;
 mod files;
+mod fleet;
 mod once;
 mod rpc;
 mod sandbox;
@@ -59,6 +60,7 @@ pub use commands::{Command, CommandEvent, CommandHandle, CommandOutput, Commands
 pub use endpoint::Endpoint;
 pub use error::{Error, ErrorKind};
 pub use files::{Entry, EntryKind, Files};
+pub use fleet::{Fleet, FleetProgress, FleetReport};
 pub use once::Leftover;
 pub use sandbox::{
     Came, CreateSandbox, Killed, ListSandboxes, NetworkUpdate, Pages, Pause, Paused, Sandbox, SandboxInfo,

@@ -6,7 +6,7 @@ mod list;
 mod observe;
 
 pub use create::CreateSandbox;
-pub(crate) use create::is_env_name;
+pub(crate) use create::{Scope, is_env_name};
 pub use lifecycle::{Pause, Paused, Snapshot};
 pub(crate) use list::metadata_filter;
 pub use list::{ListSandboxes, Pages, SandboxInfo, SandboxState};

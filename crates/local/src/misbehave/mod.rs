@@ -306,13 +306,13 @@ fn limited(allowance: Allowance) -> Response {
 
 /// Says what is left in both forms: the protocol's three fields, and the two of the RateLimit draft.
 fn with_limits(mut response: Response, allowance: Allowance) -> Response {
-    let Allowance { limit, remaining, reset, .. } = allowance;
+    let Allowance { limit, window, remaining, reset, .. } = allowance;
     let headers = response.headers_mut();
     headers.insert("ratelimit-limit", HeaderValue::from(limit));
     headers.insert("ratelimit-remaining", HeaderValue::from(remaining));
     headers.insert("ratelimit-reset", HeaderValue::from(reset));
     for (name, value) in [
-        ("ratelimit-policy", format!("\"create\";q={limit};w=1")),
+        ("ratelimit-policy", format!("\"create\";q={limit};w={window}")),
         ("ratelimit", format!("\"create\";r={remaining};t={reset}")),
     ] {
         if let Ok(value) = HeaderValue::try_from(value) {

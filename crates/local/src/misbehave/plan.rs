@@ -98,7 +98,9 @@ fn is_for(rule: &Rule, headers: &HeaderMap) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Allowance {
     pub(super) granted: bool,
+    /// So many in a window of so many seconds.
     pub(super) limit: u64,
+    pub(super) window: u64,
     pub(super) remaining: u64,
     /// Whole seconds until there is room again, at least 1.
     pub(super) reset: u64,
@@ -129,7 +131,8 @@ impl Bucket {
         let missing = (1.0 - self.tokens).max(0.0);
         Allowance {
             granted,
-            limit: self.size as u64,
+            limit: if self.per_second < 1.0 { 1 } else { self.per_second as u64 },
+            window: if self.per_second < 1.0 { (1.0 / self.per_second).ceil() as u64 } else { 1 },
             remaining: self.tokens as u64,
             reset: ((missing / self.per_second).ceil() as u64).max(1),
         }
@@ -209,7 +212,7 @@ mod tests {
         let mut bucket = Bucket::new(CreateLimit { per_second: 2.0, burst: None }, start);
         let granted = |bucket: &mut Bucket, at: u64| bucket.take(start + Duration::from_millis(at)).granted;
         assert!(granted(&mut bucket, 0) && granted(&mut bucket, 0));
-        assert_eq!(bucket.take(start), Allowance { granted: false, limit: 2, remaining: 0, reset: 1 });
+        assert_eq!(bucket.take(start), Allowance { granted: false, limit: 2, window: 1, remaining: 0, reset: 1 });
         assert!(granted(&mut bucket, 500) && !granted(&mut bucket, 600));
     }
 }

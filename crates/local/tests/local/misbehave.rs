@@ -133,7 +133,7 @@ async fn v2_may_be_missing_and_creates_limited() {
     assert_eq!(limited.error(429), "Rate limit exceeded");
     let seconds: u64 = limited.headers["retry-after"].to_str().unwrap().parse().unwrap();
     assert!((1..=10).contains(&seconds), "{seconds}");
-    assert_eq!(limited.headers["ratelimit-policy"], "\"create\";q=1;w=1");
+    assert_eq!(limited.headers["ratelimit-policy"], "\"create\";q=1;w=10");
     assert!(limited.headers["ratelimit"].to_str().unwrap().starts_with("\"create\";r=0;t="));
 }
 

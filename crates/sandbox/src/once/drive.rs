@@ -200,7 +200,19 @@ impl Driver {
             Action::Send(send) => {
                 let place =
                     Place { before: self.sends, connection: send.connection, last_connection: self.last_connection };
-                let attempted = self.wire().send(&send, &self.order.body, place).await?;
+                let pacer = self.order.pacer.clone();
+                if let Some(pacer) = pacer.as_ref().filter(|_| self.sends > 0) {
+                    pacer.turn(self.client.transport().draw()).await;
+                }
+                let mut attempted = self.wire().send(&send, &self.order.body, place).await?;
+                if let Some(pacer) = &pacer {
+                    let headers = attempted.response.as_ref().map(Response::headers);
+                    let outcome = &mut attempted.attempt.outcome;
+                    let obeyed = pacer.learn(outcome.status(), headers, outcome.retry_after());
+                    if let Outcome::Responded(response) = outcome {
+                        response.paced = obeyed;
+                    }
+                }
                 Ok(Input::Answered(self.answered(attempted)))
             }
             Action::Wait { until } => {

@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::Client;
 use crate::client::ApiCall;
 use crate::error::{Error, ErrorKind};
+use crate::fleet::Pacer;
 use crate::sandbox::Sandbox;
 use drive::Driver;
 use flight::Flight;
@@ -53,6 +54,8 @@ pub(crate) struct Order {
     pub(crate) idempotency_key: Option<String>,
     /// Of this call alone; `None`: the client's. Zero: none.
     pub(crate) request_timeout: Option<Duration>,
+    /// A fleet's, whose first turn has been taken.
+    pub(crate) pacer: Option<Arc<Pacer>>,
 }
 
 /// Where the intent comes from.

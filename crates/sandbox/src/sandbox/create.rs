@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use oncebox_protocol::{SecretString, api};
 use oncebox_transport::policy::create::{INTENT_METADATA, Intent};
 use tokio::runtime::Handle;
 
-use super::{Pause, Sandbox, lifetime_seconds};
+use super::{Killed, Pause, Sandbox, lifetime_seconds};
 use crate::Client;
 use crate::error::{Error, ErrorKind};
+use crate::fleet::Pacer;
 use crate::once::{ACTION, Order, Origin};
 use oncebox_protocol::api::{AutoResume, SandboxNetwork, VolumeMount};
 
@@ -40,6 +42,7 @@ pub struct CreateSandbox {
     idempotency_key: Option<String>,
     /// What is passed on as it is.
     more: api::NewSandbox,
+    pacer: Option<Arc<Pacer>>,
 }
 
 impl CreateSandbox {
@@ -55,6 +58,7 @@ impl CreateSandbox {
             intent: None,
             idempotency_key: None,
             more: api::NewSandbox::default(),
+            pacer: None,
         }
     }
 
@@ -167,10 +171,21 @@ impl CreateSandbox {
         Fut: Future<Output = Result<T, E>>,
     {
         let sandbox = self.send().await?;
-        let scope = Scope { sandbox: Some(sandbox.clone()), runtime: Handle::current() };
+        let scope = Scope::new(&sandbox);
         let result = work(sandbox).await;
-        scope.end(result.is_ok()).await;
+        match &result {
+            Ok(_) => scope.keep(),
+            // It is killed in the background where that fails.
+            Err(_) => drop(scope.kill().await),
+        }
         result
+    }
+
+    /// The same at the pace of a fleet.
+    pub(crate) async fn paced(mut self, pacer: &Arc<Pacer>) -> Result<Sandbox, Error> {
+        pacer.turn(self.client.transport().draw()).await;
+        self.pacer = Some(Arc::clone(pacer));
+        self.send().await
     }
 
     async fn send(self) -> Result<Sandbox, Error> {
@@ -196,6 +211,7 @@ impl CreateSandbox {
             body,
             idempotency_key: self.idempotency_key,
             request_timeout: self.request_timeout,
+            pacer: self.pacer,
         };
         let made = self.client.creates().make(&self.client, order).await?;
         made.ok_or_else(|| Error::malformed(ACTION, "no sandbox came of it").with_intent(intent.as_str()))
@@ -240,22 +256,29 @@ fn mint_intent() -> Result<Intent, Error> {
     Ok(Intent::from_random(bytes))
 }
 
-/// Kills its sandbox unless all went well.
-struct Scope {
+/// Kills its sandbox unless it is kept.
+pub(crate) struct Scope {
     sandbox: Option<Sandbox>,
     runtime: Handle,
 }
 
 impl Scope {
-    async fn end(mut self, went_well: bool) {
-        if went_well {
+    pub(crate) fn new(sandbox: &Sandbox) -> Self {
+        Self { sandbox: Some(sandbox.clone()), runtime: Handle::current() }
+    }
+
+    fn keep(mut self) {
+        self.sandbox = None;
+    }
+
+    /// Kills it now. Dropped meanwhile, or where that fails, it is killed in the background.
+    pub(crate) async fn kill(mut self) -> Result<Killed, Error> {
+        let Some(sandbox) = self.sandbox.clone() else { return Ok(Killed::Already) };
+        let killed = sandbox.kill().await;
+        if killed.is_ok() {
             self.sandbox = None;
-        } else if let Some(sandbox) = &self.sandbox {
-            // Dropped meanwhile, it is killed in the background.
-            if sandbox.kill().await.is_ok() {
-                self.sandbox = None;
-            }
         }
+        killed
     }
 }
 

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod creates;
+mod fleet;
 mod storm;
 mod support;
 mod surface;

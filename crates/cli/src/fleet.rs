@@ -1,0 +1,164 @@
+//! `oncebox fleet run`: one command in many sandboxes.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use oncebox::{Client, Command, CommandOutput, Error, FleetProgress, FleetReport, Sandbox};
+use serde_json::json;
+
+use crate::args::{FleetArgs, FleetRunArgs, FleetTask};
+use crate::exit::{self, Failure};
+use crate::run::connect;
+use crate::serve::{host, start_failure};
+use crate::signals::Signals;
+
+/// The variable in which each command finds its number.
+const NUMBER: &str = "ONCEBOX_NUMBER";
+
+/// A command failed in some sandbox.
+const FAILED: u8 = 1;
+
+/// Without the fleet each sandbox soon ends by itself; commands that take longer are given more.
+const LIFETIME: Duration = Duration::from_secs(3600);
+
+pub(crate) async fn run(args: FleetArgs) -> Result<u8, Failure> {
+    let FleetTask::Run(args) = args.task;
+    let mut signals = Signals::new()?;
+    let client = client(&args).await?;
+    let bar = bar(&args);
+    let result = tokio::select! {
+        report = fleet(&client, &args, &bar) => Ok(report),
+        signal = signals.next() => Err(signal),
+    };
+    bar.finish_and_clear();
+    let left = tokio::select! {
+        left = client.close() => left,
+        // Asked twice, it does not wait.
+        _ = signals.next() => Vec::new(),
+    };
+    for left in left {
+        exit::say(left);
+    }
+    match result {
+        Ok(report) => tell(&report, &args),
+        Err(signal) => Ok(exit::SIGNAL.saturating_add(signal)),
+    }
+}
+
+async fn fleet(client: &Client, args: &FleetRunArgs, bar: &ProgressBar) -> FleetReport<CommandOutput, Error> {
+    let (template, creating, shown) = (args.template.clone(), client.clone(), bar.clone());
+    client
+        .fleet()
+        .concurrency(args.concurrency as usize)
+        .create(move |_| Sandbox::create(&creating).template(&template).lifetime(LIFETIME))
+        .progress(move |progress| show(&shown, progress))
+        .run(args.count as usize, |sandbox, number| {
+            let command = command(args, number);
+            async move { sandbox.commands().run(command).await }
+        })
+        .await
+}
+
+fn command(args: &FleetRunArgs, number: usize) -> Command {
+    let (program, arguments) = args.command.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+    let mut command = Command::new(program).args(arguments).timeout(args.timeout);
+    for (name, value) in &args.env {
+        command = command.env(name, value);
+    }
+    command.env(NUMBER, number.to_string())
+}
+
+async fn client(args: &FleetRunArgs) -> Result<Client, Failure> {
+    command(args, 0).validate().map_err(|error| Failure::usage(&error))?;
+    if args.local {
+        let builder = host(args.no_isolation)?.max_sandboxes(args.concurrency as usize + 16);
+        let server = builder.start().await.map_err(|error| start_failure(&error))?;
+        return Client::of(server).map_err(|error| Failure::of(&error, args.json));
+    }
+    connect(&args.connection, args.json)
+}
+
+/// On a terminal only: `indicatif` draws nothing elsewhere.
+fn bar(args: &FleetRunArgs) -> ProgressBar {
+    if args.json {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(args.count.into());
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn show(bar: &ProgressBar, progress: &FleetProgress) {
+    bar.set_position(progress.ended() as u64);
+    let mut message = format!("{} creating, {} running", progress.creating, progress.running);
+    for (count, what) in [(progress.failed, "failed"), (progress.unknown, "unknown")] {
+        if count > 0 {
+            message.push_str(&format!(", {count} {what}"));
+        }
+    }
+    if let Some(rate) = progress.rate {
+        message.push_str(&format!(", {rate:.1}/s"));
+    }
+    if let Some(eta) = progress.eta() {
+        message.push_str(&format!(", {} s left", eta.as_secs()));
+    }
+    bar.set_message(message);
+}
+
+fn tell(report: &FleetReport<CommandOutput, Error>, args: &FleetRunArgs) -> Result<u8, Failure> {
+    let mut failed = 0_usize;
+    for (number, result) in report.results() {
+        let bad = !result.as_ref().is_ok_and(CommandOutput::success);
+        failed += usize::from(bad);
+        if args.json {
+            exit::print(match result {
+                Ok(output) => json!({
+                    "number": number,
+                    "exit_code": output.exit_code(),
+                    "stdout": output.stdout_text(),
+                    "stderr": output.stderr_text(),
+                }),
+                Err(error) => json!({
+                    "number": number,
+                    "error": error.to_string(),
+                    "intent": error.intent(),
+                    "may_have_been_processed": error.may_have_been_processed(),
+                }),
+            })?;
+            continue;
+        }
+        match result {
+            Ok(output) => {
+                for line in output.stdout_text().lines() {
+                    exit::print(format!("{number}: {line}"))?;
+                }
+                for line in output.stderr_text().lines() {
+                    exit::say(format!("{number}: {line}"));
+                }
+                if bad {
+                    exit::say(format!("{number}: ended with {}", output.exit_code()));
+                }
+            }
+            Err(error) => exit::say(format!("{number}: {error}")),
+        }
+    }
+    if args.json {
+        exit::print(json!({
+            "count": report.results().len(),
+            "failed": failed,
+            "created": report.created(),
+            "adopted": report.adopted(),
+            "lost": report.lost(),
+            "doubled": report.doubled(),
+            "unknown": report.unknown(),
+            "left": report.left(),
+            "limited": report.limited(),
+            "seconds": report.elapsed().as_secs_f64(),
+        }))?;
+    } else {
+        exit::say(report);
+    }
+    Ok(if failed == 0 { 0 } else { FAILED })
+}
