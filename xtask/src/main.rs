@@ -6,6 +6,7 @@ mod command;
 mod lint;
 mod setup;
 mod sim;
+mod soak;
 mod test;
 
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ const USAGE: &str = "usage: cargo xtask <task>
   codegen [--check]   write all generated files; with --check, fail if any is stale
   setup --system      install what the tests need from Debian's packages
   sim --seeds N       client and server over a simulated network, for the seeds up to N
+  soak --minutes N    clients under faults; descriptors, memory and calls under way are in the end what they were
   bench policy        time and allocations of a decision
   bench faults        connections and requests a second through a scripted server
   bench operations    time finding an operation in the whole table
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         ["test", "--no-skip"] => test::run_all(&root(), true),
         ["lint"] => lint::run_all(&root()),
         ["sim", "--seeds", seeds] => sim::run_all(&root(), seeds),
+        ["soak", "--minutes", minutes] => soak::run_for(&root(), minutes),
         ["setup", "--system"] => setup::system(),
         ["codegen"] => codegen::run(&root(), false),
         ["codegen", "--check"] => codegen::run(&root(), true),

@@ -29,6 +29,9 @@ mod client;
 mod conn;
 mod dial;
 mod error;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod io;
 mod limit;
 mod observe;

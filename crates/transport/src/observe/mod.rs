@@ -15,6 +15,8 @@ pub use metrics::MetricsRecorder;
 pub use opentelemetry::OpenTelemetryRecorder;
 pub use recorder::{Count, Recorder, Recording};
 pub(crate) use trace_context::TraceContext;
+#[cfg(feature = "fuzzing")]
+pub(crate) use trace_context::parse as parse_traceparent;
 
 use std::fmt;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use oncebox_faults::{
     Answer, ErrorCode, Fault, LastId, Log, Moment, Number, ProtocolError, RetryAfter, Rule, Script, Settings, Then,
 };
 use oncebox_transport::policy::{Ledger, Outcome, Permit, Verdict};
-use oncebox_transport::{CallOptions, Client, History};
+use oncebox_transport::{CallOptions, Client, ClientBuilder, History};
 use tokio::time::{Instant, timeout};
 
 use super::load::{Payload, agree, http2};
@@ -65,6 +65,11 @@ impl World {
 
     /// The client of this world.
     pub fn client(&mut self, seed: u64) -> Client {
+        self.builder(seed).build()
+    }
+
+    /// The same, to be changed.
+    pub fn builder(&mut self, seed: u64) -> ClientBuilder {
         http2()
             .retries(self.retries)
             .connection_retries(self.connection_retries)
@@ -73,7 +78,6 @@ impl World {
             .request_timeout(DEADLINE)
             .attempt_timeout(ATTEMPT)
             .seed(seed)
-            .build()
     }
 
     /// Makes all calls, so many at once.
