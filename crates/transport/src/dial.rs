@@ -6,6 +6,8 @@
 mod dns;
 mod error;
 mod health;
+#[cfg(feature = "hickory-dns")]
+mod hickory;
 mod pace;
 mod race;
 mod timeouts;
@@ -13,6 +15,8 @@ mod timeouts;
 pub(crate) use dns::Resolver;
 pub use dns::{Resolve, Resolving};
 pub(crate) use error::DialError;
+#[cfg(feature = "hickory-dns")]
+pub use hickory::HickoryResolver;
 pub(crate) use timeouts::Timeouts;
 
 use std::future::Future;

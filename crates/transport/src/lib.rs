@@ -47,6 +47,8 @@ mod tls;
 pub use body::{Body, BoxError, ResponseBody};
 pub use call::History;
 pub use client::{Client, ClientBuilder};
+#[cfg(feature = "hickory-dns")]
+pub use dial::HickoryResolver;
 pub use dial::{Resolve, Resolving};
 pub use error::{BodyError, Error};
 pub use limit::Step;
