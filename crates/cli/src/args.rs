@@ -167,9 +167,21 @@ pub(crate) struct ConnectionArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Port on 127.0.0.1; 0 takes any free one
+    /// Port to listen on; 0 takes any free one
     #[arg(long, short, default_value_t = 3000, value_parser = port, allow_hyphen_values = true)]
     pub(crate) port: u16,
+    /// Address to listen on; any other than a loopback one lets other machines in, and needs a token
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    pub(crate) listen: std::net::IpAddr,
+    /// The API key that every client must have; by default any will do [env: ONCEBOX_TOKEN]
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
+    /// Another name by which clients reach the server; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) allow_host: Vec<String>,
+    /// Keep sandboxes, templates, volumes and all records in this folder; by default nothing outlives the server
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
     /// Run sandboxes without isolating them from this machine
     #[arg(long)]
     pub(crate) no_isolation: bool,

@@ -12,18 +12,32 @@ use crate::signals::Signals;
 
 pub(crate) async fn serve(args: ServeArgs) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
-    let mut builder = host(args.no_isolation)?.port(args.port);
+    let mut builder = host(args.no_isolation)?.port(args.port).listen(args.listen);
+    // Process lists show arguments, and not variables.
+    let token = args.token.or_else(|| std::env::var("ONCEBOX_TOKEN").ok().filter(|token| !token.is_empty()));
+    let with_token = token.is_some();
+    if let Some(token) = token {
+        builder = builder.token(token);
+    }
+    if let Some(folder) = args.state {
+        builder = builder.state(folder);
+    }
+    for name in args.allow_host {
+        builder = builder.allow_host(name);
+    }
     for origin in &args.allow_origin {
         builder = builder.allow_origin(origin);
     }
     let server = builder.start().await.map_err(|error| start_failure(&error))?;
     let url = server.url();
+    let key = if with_token { "<the token>" } else { "local" };
     let told = if args.json {
         exit::print(json!({"url": url, "port": server.addr().port()}))
     } else {
         exit::print(format!(
             "Serving sandboxes on {url}. To use them from the official SDKs and this one:\n\n  \
-             export E2B_API_URL={url} E2B_SANDBOX_URL={url} E2B_API_KEY=local NO_PROXY=127.0.0.1,localhost\n\n\
+             export E2B_API_URL={url} E2B_SANDBOX_URL={url} E2B_VOLUME_API_URL={url} E2B_API_KEY={key} \
+             NO_PROXY=127.0.0.1,localhost\n\n\
              Ctrl-C ends the server and all its sandboxes."
         ))
     };
@@ -53,7 +67,12 @@ pub(crate) fn start_failure(error: &StartError) -> Failure {
             "--port is {}: {addr} is in use by another program; 0 takes any free port",
             addr.port()
         )),
-        StartError::Bind { .. } | StartError::Origin { .. } => Failure::usage(error),
+        StartError::Bind { .. }
+        | StartError::Origin { .. }
+        | StartError::TokenMissing { .. }
+        | StartError::Token { .. }
+        | StartError::Host { .. }
+        | StartError::KeptState { .. } => Failure::usage(error),
         _ => Failure::infrastructure(error),
     }
 }

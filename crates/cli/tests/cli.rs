@@ -123,6 +123,9 @@ fn wrong_use_is_told_in_one_line_before_anything_happens() {
         (&["serve", "--port", "70000"], &["--port \"70000\"", "65535"]),
         (&["serve", "--port", &taken], &["--port", &taken, "in use"]),
         (&["serve", "--port", "0", "--allow-origin", "*"], &["'*'", "http"]),
+        (&["serve", "--port", "0", "--listen", "0.0.0.0"], &["0.0.0.0", "token"]),
+        (&["serve", "--port", "0", "--token", "short"], &["token", "16"]),
+        (&["serve", "--port", "0", "--allow-host", "http://x"], &["http://x", "host"]),
         (&["fly"], &["fly"]),
         (&[], &["nothing to do", "--help"]),
     ] {

@@ -4,7 +4,7 @@
 //! cargo build -p oncebox-local && cargo run -p oncebox-local --example serve
 //! ```
 //!
-//! Arguments, all optional: `--port N`, `--state-base DIR`, `--no-isolation`.
+//! Arguments, all optional: `--port N`, `--state-base DIR`, `--state DIR`, `--no-isolation`.
 
 use std::process::ExitCode;
 
@@ -30,6 +30,7 @@ async fn serve() -> Result<(), Box<dyn std::error::Error>> {
         server = match arg.as_str() {
             "--port" => server.port(value()?.parse()?),
             "--state-base" => server.state_base(value()?),
+            "--state" => server.state(value()?),
             "--no-isolation" => server.isolation(Isolation::None),
             other => return Err(format!("unknown argument {other}").into()),
         };

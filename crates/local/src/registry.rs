@@ -49,6 +49,7 @@ pub(crate) struct Registry {
     helper: Helper,
     isolation: Isolation,
     state: Arc<State>,
+    store: Store,
     seed: Seed,
     records: Records<SandboxRecord>,
     pub(crate) events: Events,
@@ -105,6 +106,7 @@ impl Registry {
             helper,
             isolation,
             state,
+            store: store.clone(),
             seed: seed(store)?,
             records,
             events: Events::open(store)?,
@@ -343,7 +345,7 @@ impl Registry {
         drop(self.starting.write().await);
         let registry = Arc::clone(self);
         // If the runtime is shutting down, the folder goes with the registry.
-        let _ = tokio::task::spawn_blocking(move || registry.state.remove()).await;
+        let _ = tokio::task::spawn_blocking(move || registry.let_go()).await;
     }
 
     /// The same for those who cannot wait asynchronously.
@@ -356,6 +358,12 @@ impl Registry {
         for confined in &ending {
             confined.wait_blocking(until);
         }
+        self.let_go();
+    }
+
+    /// Closes the records, and removes the files or leaves them to the next server.
+    fn let_go(&self) {
+        self.store.close();
         self.state.remove();
     }
 

@@ -8,6 +8,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use parking_lot::Mutex;
+
 use crate::error::StartError;
 use crate::ids;
 use crate::removal::remove_tree;
@@ -34,7 +36,7 @@ const RECORDS: &str = "records.redb";
 pub(crate) struct State {
     folder: PathBuf,
     kept: bool,
-    _lock: File,
+    lock: Mutex<Option<File>>,
 }
 
 impl State {
@@ -53,7 +55,7 @@ impl State {
         let lock = File::create(folder.join(LOCK)).map_err(failed)?;
         lock.try_lock().map_err(|error| failed(error.into()))?;
         make_parts(&folder).map_err(failed)?;
-        Ok(Self { folder, kept: false, _lock: lock })
+        Ok(Self { folder, kept: false, lock: Mutex::new(Some(lock)) })
     }
 
     /// Takes a folder whose contents stay when the server ends, made if it is missing. Blocks.
@@ -72,7 +74,7 @@ impl State {
         // What was being made when the server ended was promised to nobody.
         remove_tree(&real.join(SCRATCH)).map_err(failed)?;
         make_parts(&real).map_err(failed)?;
-        Ok(Self { folder: real, kept: true, _lock: lock })
+        Ok(Self { folder: real, kept: true, lock: Mutex::new(Some(lock)) })
     }
 
     /// The file for records, if they are to be kept.
@@ -146,9 +148,11 @@ fn make_parts(folder: &Path) -> io::Result<()> {
 }
 
 impl State {
-    /// Removes this server's folder with all that is in it, unless it is to be kept. Blocks.
+    /// Removes this server's folder with all that is in it; one that is to be kept is let go of. Blocks.
     pub(crate) fn remove(&self) {
         if self.kept {
+            // Another server may have it from now on.
+            self.lock.lock().take();
             return;
         }
         if let Err(error) = remove_tree(&self.folder) {

@@ -29,7 +29,7 @@ impl StoreError {
 
 /// Where records are written; nowhere, for a server that keeps nothing.
 #[derive(Clone, Default)]
-pub(crate) struct Store(Option<Arc<Database>>);
+pub(crate) struct Store(Option<Arc<Mutex<Option<Database>>>>);
 
 impl Store {
     /// A store in this file, which is made if it is missing. Blocks.
@@ -39,7 +39,7 @@ impl Store {
         // So that reading finds the table.
         begin.open_table(TABLE).map_err(StoreError::of)?;
         begin.commit().map_err(StoreError::of)?;
-        Ok(Self(Some(Arc::new(database))))
+        Ok(Self(Some(Arc::new(Mutex::new(Some(database))))))
     }
 
     /// Whether records outlive the server.
@@ -47,9 +47,18 @@ impl Store {
         self.0.is_some()
     }
 
+    /// Lets go of the file. What is to be written after this is refused.
+    pub(crate) fn close(&self) {
+        if let Some(database) = &self.0 {
+            database.lock().take();
+        }
+    }
+
     fn load<T: DeserializeOwned>(&self, kind: &str) -> Result<BTreeMap<String, T>, StoreError> {
         let mut all = BTreeMap::new();
         let Some(database) = &self.0 else { return Ok(all) };
+        let database = database.lock();
+        let database = database.as_ref().ok_or_else(closed)?;
         let read = database.begin_read().map_err(StoreError::of)?;
         let table = read.open_table(TABLE).map_err(StoreError::of)?;
         // '0' comes right after '/'.
@@ -66,6 +75,8 @@ impl Store {
 
     fn write<T: Serialize>(&self, kind: &str, changes: &[(String, Option<T>)]) -> Result<(), StoreError> {
         let Some(database) = &self.0 else { return Ok(()) };
+        let database = database.lock();
+        let database = database.as_ref().ok_or_else(closed)?;
         let write = database.begin_write().map_err(StoreError::of)?;
         {
             let mut table = write.open_table(TABLE).map_err(StoreError::of)?;
@@ -84,6 +95,10 @@ impl Store {
         }
         write.commit().map_err(StoreError::of)
     }
+}
+
+fn closed() -> StoreError {
+    StoreError("the server is stopping".to_owned())
 }
 
 /// All records of one kind.
