@@ -6,18 +6,29 @@
 //!
 //! # In a test
 //!
-//! ```no_run
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use oncebox_local::LocalServer;
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use oncebox_local::{LocalServer, StartError};
 //!
-//! let server = LocalServer::start().await?;
-//! // Any client of the protocol works: one URL for the control plane and for sandboxes, any API key.
-//! std::process::Command::new("pytest")
+//! let server = match LocalServer::start().await {
+//!     Ok(server) => server,
+//!     // Says what to build, or what the kernel does not allow.
+//!     Err(error @ (StartError::HelperNotFound { .. } | StartError::IsolationUnavailable { .. })) => {
+//!         println!("SKIP: {error}");
+//!         return Ok(());
+//!     }
+//!     Err(error) => return Err(error.into()),
+//! };
+//! // Any client of the protocol works: one URL for the control plane, sandboxes and volumes, and any API key.
+//! let tests = std::process::Command::new("env") // pytest, for instance
 //!     .env("E2B_API_URL", server.url())
 //!     .env("E2B_SANDBOX_URL", server.url())
+//!     .env("E2B_VOLUME_API_URL", server.url())
 //!     .env("E2B_API_KEY", "local")
 //!     .env("NO_PROXY", "127.0.0.1,localhost")
 //!     .status()?;
+//! assert!(tests.success());
 //! server.stop().await;
 //! # Ok(())
 //! # }
@@ -90,7 +101,11 @@
 //!   to whoever takes it and asks for no part. `X-Metadata-*` is kept where the file system has extended attributes.
 //! - `/files/compose` removes the parts when the whole is there.
 //! - Watches tell of uploads as a write under the file's own name. More events than can be kept end a watch with an error.
-//! - Not there yet: pause, templates of one's own, volumes, and limits on processors, memory and disk. What is asked for and cannot be done is refused in words.
+//! - A pause stops the sandbox's processes where they are, and they go on when it is resumed; a pause without memory ends
+//!   them and keeps the files. Forks and snapshots are copies of files; processes are not copied.
+//! - Templates are built on this machine's programs or on other templates; there are no images to begin with.
+//! - With [`state`](LocalServerBuilder::state), sandboxes outlive the server as paused ones, with their files.
+//! - Not there yet: limits on processors, memory and disk. What is asked for and cannot be done is refused in words.
 //!
 //! # Faults on demand
 //!
@@ -109,7 +124,8 @@
 //!
 //! # Who may speak to it
 //!
-//! It listens on 127.0.0.1 only. A request must name this machine as its host, and one that comes from a web page
+//! It listens on 127.0.0.1 unless [`listen`](LocalServerBuilder::listen) says otherwise, and then only with a
+//! [`token`](LocalServerBuilder::token). A request must name this machine as its host, and one that comes from a web page
 //! (`Origin`) is refused unless [`allow_origin`](LocalServerBuilder::allow_origin) allows the page's origin; otherwise any
 //! page the user opens could run programs here. Other users of the same machine can reach the port: it is for machines whose
 //! users trust each other.

@@ -4,9 +4,7 @@ The test command names the built program in ONCEBOX_BIN.
 """
 
 import asyncio
-import json
 import os
-import subprocess
 import time
 import urllib.request
 
@@ -21,23 +19,6 @@ from e2b import (
     SandboxQuery,
     TimeoutException,
 )
-
-
-@pytest.fixture(scope="module")
-def server():
-    program = os.environ.get("ONCEBOX_BIN")
-    assert program, "ONCEBOX_BIN names no program; run `cargo xtask test`"
-    process = subprocess.Popen([program, "serve", "--port", "0", "--json"], stdout=subprocess.PIPE, text=True)
-    try:
-        url = json.loads(process.stdout.readline())["url"]
-        for name in ("E2B_API_URL", "E2B_SANDBOX_URL"):
-            os.environ[name] = url
-        os.environ["E2B_API_KEY"] = "any"
-        os.environ["NO_PROXY"] = "127.0.0.1,localhost"
-        yield url
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
 
 
 @pytest.fixture()
