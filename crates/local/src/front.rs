@@ -210,7 +210,7 @@ impl Front {
 /// What pages of allowed origins may read.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "Date, Retry-After, Should-Retry, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, X-Next-Token, X-Total-Running, \
-     X-E2B-Trace-ID, Oncebox-Fault, Oncebox-Effects",
+     X-E2B-Trace-ID",
 );
 
 fn preflight(request: &Request<Body>, origin: HeaderValue) -> Response {
