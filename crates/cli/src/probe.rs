@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
-use oncebox_transport::{Body, CallOptions, Client, HttpVersion, Proxy};
+use oncebox_transport::{Body, CallOptions, Client, HttpVersion, Proxy, Response};
 
 use crate::args::{retries, seconds};
 use crate::exit::{Failure, PROBE_FAILED, print};
@@ -204,7 +204,7 @@ impl Plan {
         })
     }
 
-    async fn send(&self, number: u64) -> Result<http::Response<bytes::Bytes>, oncebox_transport::Error> {
+    async fn send(&self, number: u64) -> Result<Response<bytes::Bytes>, oncebox_transport::Error> {
         let body = match self.body {
             BodyKind::None => Body::empty(),
             BodyKind::Bytes => Body::from(self.bytes.clone()),

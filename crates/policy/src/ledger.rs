@@ -1,14 +1,15 @@
 //! The record of one call: what was tried, what came of it, what is left.
 
+use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
 
 use smallvec::SmallVec;
 
 use crate::facts::CallFacts;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Response, ResponseBody};
 use crate::policy::Policy;
-use crate::verdict::{ReturnReason, Verdict, WaitReason};
+use crate::verdict::{Return, ReturnReason, Verdict, WaitReason};
 
 /// Attempts whose records need no allocation.
 const INLINE_ATTEMPTS: usize = 8;
@@ -86,58 +87,36 @@ pub struct Ledger {
     pub(crate) tokens: u32,
 }
 
-/// A [`Ledger`] that nothing is added to any more, no larger than its attempts: for those who keep it. One attempt needs
-/// no allocation.
+/// A [`Ledger`] that nothing is added to any more, for those who keep it: that of a call whose first attempt was
+/// answered is small and needs no allocation.
 #[derive(Clone, Debug)]
-pub struct ClosedLedger {
-    records: SmallVec<[Record; 1]>,
-    /// All but the records.
-    rest: Counters,
-}
+pub struct ClosedLedger(Closed);
 
-#[derive(Clone, Copy, Debug)]
-struct Counters {
-    retries: u32,
-    connection_retries: u32,
-    free_repeats: u32,
-    backoffs: u32,
-    prompt_replay_taken: bool,
-    misdirected: bool,
-    too_early: bool,
-    look_ups: u32,
-    tokens: u32,
+#[derive(Clone, Debug)]
+enum Closed {
+    /// One attempt, answered in full and with no hint.
+    Answered {
+        started: Duration,
+        ended: Duration,
+        connection: Option<u64>,
+        status: u16,
+        reason: ReturnReason,
+    },
+    Whole(Box<Ledger>),
 }
 
 impl ClosedLedger {
-    /// The attempts that ended, oldest first.
-    pub fn attempts(&self) -> &[Record] {
-        &self.records
-    }
-
     /// The ledger as it was, to go on with.
     pub fn reopen(&self) -> Ledger {
-        let Counters {
-            retries,
-            connection_retries,
-            free_repeats,
-            backoffs,
-            prompt_replay_taken,
-            misdirected,
-            too_early,
-            look_ups,
-            tokens,
-        } = self.rest;
-        Ledger {
-            records: self.records.iter().copied().collect(),
-            retries,
-            connection_retries,
-            free_repeats,
-            backoffs,
-            prompt_replay_taken,
-            misdirected,
-            too_early,
-            look_ups,
-            tokens,
+        match &self.0 {
+            Closed::Whole(ledger) => Ledger::clone(ledger),
+            &Closed::Answered { started, ended, connection, status, reason } => {
+                let outcome = Outcome::Responded(Response::new(status));
+                let verdict = Verdict::Return(Return { reason, retry_after: None });
+                let mut ledger = Ledger::new();
+                ledger.records.push(Record { purpose: Purpose::Call, started, ended, connection, outcome, verdict });
+                ledger
+            }
         }
     }
 }
@@ -162,20 +141,43 @@ impl Ledger {
 
     /// The same without room for more.
     pub fn close(&self) -> ClosedLedger {
-        ClosedLedger {
-            records: SmallVec::from_slice(&self.records),
-            rest: Counters {
-                retries: self.retries,
-                connection_retries: self.connection_retries,
-                free_repeats: self.free_repeats,
-                backoffs: self.backoffs,
-                prompt_replay_taken: self.prompt_replay_taken,
-                misdirected: self.misdirected,
-                too_early: self.too_early,
-                look_ups: self.look_ups,
-                tokens: self.tokens,
-            },
-        }
+        ClosedLedger(self.answered_at_once().unwrap_or_else(|| Closed::Whole(Box::new(self.clone()))))
+    }
+
+    /// Each part is named here, so that none can be forgotten.
+    fn answered_at_once(&self) -> Option<Closed> {
+        let Self {
+            records,
+            retries: 0,
+            connection_retries: 0,
+            free_repeats: 0,
+            backoffs: 0,
+            prompt_replay_taken: false,
+            misdirected: false,
+            too_early: false,
+            look_ups: 0,
+            tokens: 0,
+        } = self
+        else {
+            return None;
+        };
+        let [Record { purpose: Purpose::Call, started, ended, connection, outcome, verdict }] = records.as_slice()
+        else {
+            return None;
+        };
+        let Outcome::Responded(Response {
+            status,
+            retry_after: None,
+            should_retry: None,
+            body: ResponseBody::Complete,
+            edge: None,
+            paced: false,
+        }) = *outcome
+        else {
+            return None;
+        };
+        let Verdict::Return(Return { reason, retry_after: None }) = *verdict else { return None };
+        Some(Closed::Answered { started: *started, ended: *ended, connection: *connection, status, reason })
     }
 
     /// Charges one single attempt of a reconciler: a look-up with all its pages, a kill, a poll.
@@ -342,13 +344,30 @@ mod tests {
 
     #[test]
     fn a_closed_ledger_can_be_gone_on_with() {
-        let mut ledger = Ledger { retries: 1, connection_retries: 2, free_repeats: 3, backoffs: 4, ..Ledger::new() };
-        ledger = Ledger { prompt_replay_taken: true, too_early: true, look_ups: 5, tokens: 6, ..ledger };
-        ledger.records.push(record(Purpose::Call, lost(), ended(ReturnReason::NoPermit)));
-        ledger.records.push(record(Purpose::LookUp, lost(), ended(ReturnReason::SingleAttempt)));
-        let closed = ledger.close();
-        assert_eq!(closed.attempts(), ledger.attempts());
-        assert_eq!(std::format!("{:?}", closed.reopen()), std::format!("{ledger:?}"));
+        let one = |record| Ledger { records: SmallVec::from_slice(&[record]), ..Ledger::new() };
+        let answered = |response| record(Purpose::Call, Outcome::Responded(response), ended(ReturnReason::Success));
+        let plain = answered(Response::new(200));
+        let hint = Return { reason: ReturnReason::StatusFinal, retry_after: Some(millis(1)) };
+        let broken = ResponseBody::Broken;
+        let counted = Ledger { retries: 1, connection_retries: 2, free_repeats: 3, backoffs: 4, ..one(plain) };
+        let all = [
+            Ledger::new(),
+            one(plain),
+            one(record(Purpose::LookUp, plain.outcome, plain.verdict)),
+            one(record(Purpose::Call, lost(), ended(ReturnReason::NoPermit))),
+            one(answered(Response { retry_after: Some(millis(2)), ..Response::new(429) })),
+            one(answered(Response { should_retry: Some(false), ..Response::new(503) })),
+            one(answered(Response { body: broken, ..Response::new(200) })),
+            one(answered(Response { paced: true, ..Response::new(429) })),
+            one(record(Purpose::Call, plain.outcome, Verdict::Return(hint))),
+            Ledger { tokens: 6, ..one(plain) },
+            Ledger { prompt_replay_taken: true, misdirected: true, too_early: true, look_ups: 5, ..counted },
+            Ledger { records: SmallVec::from_slice(&[plain, plain]), ..Ledger::new() },
+        ];
+        for ledger in all {
+            assert_eq!(std::format!("{:?}", ledger.close().reopen()), std::format!("{ledger:?}"));
+        }
+        assert!(matches!(one(plain).close().0, Closed::Answered { .. }));
     }
 
     #[test]

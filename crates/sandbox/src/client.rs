@@ -239,6 +239,7 @@ impl Client {
             let request = self.request(call).await?;
             response = self.transport().send_collected(request, options).await.map_err(failed)?;
         }
+        let response = response.into_http();
         if response.status().is_success() {
             return Ok(response);
         }

@@ -110,7 +110,8 @@ impl Envd {
             .transport()
             .send(request, sandbox_options(operation))
             .await
-            .map_err(|error| Error::transport(action, error))?;
+            .map_err(|error| Error::transport(action, error))?
+            .into_http();
         if response.status().is_success() {
             return Ok(response);
         }
@@ -211,7 +212,7 @@ impl RpcTransport {
         if let Some(watch) = self.stream {
             // A silent command is not a dead connection: keepalives tell the two apart.
             let options = options.read_idle_timeout(STREAM_SILENCE);
-            let response = transport.send(request, options).await.map_err(failed)?;
+            let response = transport.send(request, options).await.map_err(failed)?.into_http();
             if response.status().is_success() {
                 return Ok(response.map(|body| Watched { body, watch }.map_err(BoxError::from).boxed_unsync()));
             }
@@ -219,7 +220,7 @@ impl RpcTransport {
             let body = read_error(body).await;
             return connect_error_or_ours(action, Response::from_parts(head, body));
         }
-        let response = transport.send_collected(request, options).await.map_err(failed)?;
+        let response = transport.send_collected(request, options).await.map_err(failed)?.into_http();
         if response.status().is_success() {
             return Ok(response.map(whole));
         }

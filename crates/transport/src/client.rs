@@ -9,20 +9,22 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 use http::uri::Scheme;
-use http::{Request, Response, Uri};
+use http::{Request, Uri};
 use oncebox_policy::Policy;
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::{Handle, Id};
 
 use crate::body::{Body, ResponseBody};
-use crate::call::{Answer, Call};
+use crate::call::{Call, Collected, Streaming};
 use crate::dial::{Keepalive, Resolve, Resolver, Route, Via};
 use crate::error::Error;
 use crate::observe::{Hook, Observer};
 use crate::options::{CallOptions, Defaults, HttpVersion, Limits};
 use crate::pool::{Authority, Origin, origin};
 use crate::proxy::{Proxies, Proxy};
+use crate::response::Response;
 
 /// Makes HTTP calls. Clones are cheap and share connections, budgets and options.
 ///
@@ -69,8 +71,7 @@ impl Client {
 
     /// Makes a call and hands its response on as soon as its head has come. From then on nothing is repeated.
     ///
-    /// A status is not an error: what the server answered last is returned as it came. The response's extensions hold
-    /// the call's [`History`](crate::History).
+    /// A status is not an error: what the server answered last is returned as it came, with the call's history.
     ///
     /// # Errors
     ///
@@ -81,13 +82,8 @@ impl Client {
         options: CallOptions,
     ) -> impl Future<Output = Result<Response<ResponseBody>, Error>> + Send {
         // Not an `async fn`, whose future would hold the request twice.
-        let mut call = Call::new(self, request, &options, None);
-        async move {
-            match call.run().await? {
-                Answer::Streaming(response) => Ok(response),
-                Answer::Collected(response) => Ok(response.map(|_| ResponseBody::empty())),
-            }
-        }
+        let mut call = Call::new(self, request, &options, Streaming);
+        async move { call.run().await }
     }
 
     /// Makes a call and reads its response whole, as part of the attempt: a body that is cut is an unknown outcome,
@@ -101,13 +97,8 @@ impl Client {
         request: Request<Body>,
         options: CallOptions,
     ) -> impl Future<Output = Result<Response<Bytes>, Error>> + Send {
-        let mut call = Call::new(self, request, &options, Some(self.inner.max_response_size));
-        async move {
-            match call.run().await? {
-                Answer::Collected(response) => Ok(response),
-                Answer::Streaming(response) => Ok(response.map(|_| Bytes::new())),
-            }
-        }
+        let mut call = Call::new(self, request, &options, Collected { limit: self.inner.max_response_size });
+        async move { call.run().await }
     }
 
     pub(crate) fn defaults(&self) -> &Defaults {
@@ -157,7 +148,7 @@ const KNOWN: usize = 256;
 
 /// The origins that a client used lately, so that a call need not ask the process's registry. It keeps none alive.
 #[derive(Default)]
-struct Known(RwLock<HashMap<Box<str>, KnownOrigin>>);
+struct Known(RwLock<HashMap<Box<str>, KnownOrigin, RandomState>>);
 
 struct KnownOrigin {
     https: bool,
@@ -197,7 +188,7 @@ impl Default for Client {
 }
 
 impl tower_service::Service<Request<Body>> for Client {
-    type Response = Response<ResponseBody>;
+    type Response = http::Response<ResponseBody>;
     type Error = Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Error>> + Send>>;
 
@@ -210,7 +201,7 @@ impl tower_service::Service<Request<Body>> for Client {
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let client = self.clone();
         let options = request.extensions_mut().remove::<CallOptions>().unwrap_or_default();
-        Box::pin(async move { client.send(request, options).await })
+        Box::pin(async move { client.send(request, options).await.map(Response::into_http) })
     }
 }
 

@@ -38,6 +38,7 @@ mod observe;
 mod options;
 mod pool;
 mod proxy;
+mod response;
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub mod simulation;
@@ -45,7 +46,6 @@ mod single;
 mod tls;
 
 pub use body::{Body, BoxError, ResponseBody};
-pub use call::History;
 pub use client::{Client, ClientBuilder};
 #[cfg(feature = "hickory-dns")]
 pub use dial::HickoryResolver;
@@ -59,6 +59,7 @@ pub use observe::OpenTelemetryRecorder;
 pub use observe::{CallEnd, Count, Observed, Observer, Recorder, Recording};
 pub use options::{CallOptions, HttpVersion, TrafficClass};
 pub use proxy::Proxy;
+pub use response::{History, Response};
 pub use single::{Attempted, Place, RetryBudget};
 
 pub use oncebox_policy as policy;

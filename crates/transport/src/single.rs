@@ -11,7 +11,7 @@ use oncebox_policy::{Attempt, Connection, Tokens};
 use tokio::time::Instant;
 
 use crate::body::{Body, BoxError};
-use crate::call::Call;
+use crate::call::{Call, Collected, Ended};
 use crate::client::Client;
 use crate::error::Error;
 use crate::options::CallOptions;
@@ -69,7 +69,7 @@ impl Client {
         options: CallOptions,
         place: Place,
     ) -> impl Future<Output = Result<Attempted, Error>> + Send {
-        let mut call = Call::new(self, request, &options, Some(self.max_response_size()));
+        let mut call = Call::new(self, request, &options, Collected { limit: self.max_response_size() });
         let wanted = Wanted {
             connection: place.connection,
             last_connection: place.last_connection,
@@ -77,7 +77,10 @@ impl Client {
             cautious: false,
             class: options.traffic_class(),
         };
-        async move { call.once(place.before + 1, wanted).await }
+        async move {
+            let Ended { attempt, answer, source, .. } = call.once(place.before + 1, wanted).await?;
+            Ok(Attempted { attempt, response: answer, source })
+        }
     }
 
     /// The retry budget of the origin that a URI names.

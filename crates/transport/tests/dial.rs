@@ -11,7 +11,7 @@ use std::time::Duration;
 use http::Request;
 use oncebox_faults::{Fault, Moment, Rule, Script, Server};
 use oncebox_transport::policy::{Outcome, Phase};
-use oncebox_transport::{Body, CallOptions, Client, ClientBuilder, Error, History, HttpVersion, Resolve, Resolving};
+use oncebox_transport::{Body, CallOptions, Client, ClientBuilder, Error, HttpVersion, Resolve, Resolving};
 use parking_lot::Mutex;
 use support::{OK, Peer, answer, read_request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -211,7 +211,7 @@ async fn a_handshake_that_the_peer_cuts_is_repeated_as_not_sent() {
     let client = Client::builder().add_root_certificates(server.ca_pem().unwrap().as_bytes()).unwrap().build();
     let request = Request::post(server.url("/")).header("x-request-id", "a").body(Body::from("once")).unwrap();
     let response = client.send_collected(request, CallOptions::new()).await.unwrap();
-    let history = response.extensions().get::<History>().unwrap();
+    let history = response.history();
     assert_eq!((response.status().as_u16(), history.attempts().len()), (200, 3));
     for cut in &history.attempts()[..2] {
         let Outcome::NotSent(not_sent) = cut.outcome else { panic!("{cut:?}") };

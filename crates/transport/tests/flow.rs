@@ -4,10 +4,10 @@
 
 mod support;
 
-use http::{Method, Request, Response};
+use http::{Method, Request};
 use http_body_util::BodyExt;
 use oncebox_faults::{Answer, Fault, Moment, Rule, Script, Server};
-use oncebox_transport::{Body, CallOptions, Client, ResponseBody};
+use oncebox_transport::{Body, CallOptions, Client, Response, ResponseBody};
 use support::load::{LONG, Payload, call, http2, post, posts, request, serve, stream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;

@@ -12,7 +12,7 @@ use http::Request;
 use http_body_util::BodyExt;
 use oncebox_faults::{Fault, Moment, Protocol, Rule, Script, Server};
 use oncebox_transport::policy::{Cause, Outcome, Phase, ReturnReason, Unknown};
-use oncebox_transport::{Body, BoxError, CallOptions, Client, History, HttpVersion};
+use oncebox_transport::{Body, BoxError, CallOptions, Client, History, HttpVersion, Response};
 use support::{OK, Peer, answer, read_request};
 use tokio::net::TcpListener;
 
@@ -24,8 +24,8 @@ fn post(url: String) -> Request<Body> {
     Request::post(url).body(Body::from("hello")).unwrap()
 }
 
-fn history(response: &http::Response<bytes::Bytes>) -> History {
-    response.extensions().get::<History>().cloned().unwrap()
+fn history(response: &Response<bytes::Bytes>) -> History {
+    response.history().clone()
 }
 
 #[tokio::test]

@@ -214,7 +214,7 @@ async fn layers_of_faults_are_counted_together_and_listed_as_the_server_saw_them
         let (outcomes, ledger) = match &called {
             Ok(response) => {
                 assert_eq!(response.status(), 503);
-                let history = response.extensions().get::<oncebox_transport::History>().unwrap();
+                let history = response.history();
                 (history.attempts().iter().map(|r| r.outcome).collect::<Vec<_>>(), history.ledger().clone())
             }
             Err(error) => (error.attempts().iter().map(|r| r.outcome).collect(), error.ledger().clone()),

@@ -139,7 +139,7 @@ async fn nothing_secret_is_logged_at_any_level() {
             let uri: Uri = server.url(path).parse().unwrap();
             match client.send_collected(with_secrets(uri, &format!("{n} {}", path.len())), options()).await {
                 Ok(response) => {
-                    tracing::trace!(history = ?response.extensions().get::<oncebox_transport::History>());
+                    tracing::trace!(history = ?response.history());
                     answered += 1;
                 }
                 Err(error) => {

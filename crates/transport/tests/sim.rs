@@ -18,7 +18,7 @@ use fastrand::Rng;
 use http::Request;
 use oncebox_faults::{Peer, Script};
 use oncebox_transport::policy::{Outcome, Permit};
-use oncebox_transport::{Body, CallOptions, Client, History, simulation};
+use oncebox_transport::{Body, CallOptions, Client, simulation};
 use support::world::{DEADLINE, World, any, seeds};
 use turmoil::{Builder, Sim};
 
@@ -198,7 +198,7 @@ async fn calls_and_checks(
 async fn get(client: Client) -> Outcome {
     let options = CallOptions::new().permit(Permit::SafeMethod).retries(3).connection_retries(3);
     match client.send_collected(Request::get(URL).body(Body::empty()).unwrap(), options).await {
-        Ok(response) => response.extensions().get::<History>().unwrap().attempts().last().unwrap().outcome,
+        Ok(response) => response.history().attempts().last().unwrap().outcome,
         Err(error) => *error.outcome().unwrap(),
     }
 }

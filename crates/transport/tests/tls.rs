@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::Request;
 use oncebox_faults::{Fault, Moment, Protocol, Rule, Script, Server};
 use oncebox_transport::policy::{Outcome, Phase};
-use oncebox_transport::{Body, CallOptions, Client, ClientBuilder, History, HttpVersion};
+use oncebox_transport::{Body, CallOptions, Client, ClientBuilder, HttpVersion};
 use support::Peer;
 use support::load::{Done, Payload, posts};
 use support::proxies::Authority;
@@ -79,7 +79,7 @@ async fn the_server_chooses_the_version_and_a_forced_one_is_what_it_is() {
         let response = client.send_collected(get(&peer), CallOptions::new()).await.unwrap();
         assert_eq!((response.status().as_u16(), response.version()), (200, expected), "{protocols:?} {version:?}");
         // Finding the version out costs neither an attempt nor a connection.
-        assert_eq!(response.extensions().get::<History>().unwrap().attempts().len(), 1);
+        assert_eq!(response.history().attempts().len(), 1);
         assert_eq!(peer.connections(), 1, "{protocols:?} {version:?}");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hdrhistogram::Histogram;
 use oncebox_transport::policy::{Ledger, Outcome, Refusal, ResponseBody, Verdict};
-use oncebox_transport::{Error, History};
+use oncebox_transport::{Error, Response};
 use serde_json::json;
 
 /// Different error texts that are kept; further ones are counted together.
@@ -50,16 +50,14 @@ impl Default for Tally {
 }
 
 impl Tally {
-    pub(super) fn take(&mut self, result: &Result<http::Response<Bytes>, Error>, latency: Duration) {
+    pub(super) fn take(&mut self, result: &Result<Response<Bytes>, Error>, latency: Duration) {
         self.latencies.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(MAX_LATENCY).max(1));
         let ledger = match result {
-            Ok(response) => response.extensions().get::<History>().map(History::ledger),
-            Err(error) => Some(error.ledger()),
+            Ok(response) => response.history().ledger(),
+            Err(error) => error.ledger(),
         };
-        if let Some(ledger) = ledger {
-            self.history(ledger);
-        }
-        let outcome = ledger.and_then(|ledger| ledger.attempts().last()).map(|record| record.outcome);
+        self.history(ledger);
+        let outcome = ledger.attempts().last().map(|record| record.outcome);
         match (result, outcome) {
             (Ok(response), _) if response.status().as_u16() < 400 => {
                 self.ok += 1;

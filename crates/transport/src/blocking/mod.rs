@@ -18,7 +18,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use http::{Request, Response};
+use http::Request;
 use http_body_util::BodyExt;
 use tokio::runtime::Handle;
 
@@ -26,6 +26,7 @@ use crate::body::{Body, ResponseBody};
 use crate::client::Client as AsyncClient;
 use crate::error::Error;
 use crate::options::CallOptions;
+use crate::response::Response;
 
 /// Makes calls on the process's [`IoRuntime`] and blocks until they are over. Clones are cheap, and all share their
 /// connections. One that was made before `fork` works in the child, with connections of its own.

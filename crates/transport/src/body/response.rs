@@ -44,10 +44,6 @@ pub(crate) trait Held: Send {
 }
 
 impl ResponseBody {
-    pub(crate) fn empty() -> Self {
-        Self { source: Source::Empty, idle: None, received: 0, exchange: None }
-    }
-
     pub(crate) fn http1(body: hyper::body::Incoming, exchange: Box<dyn Held>) -> Self {
         let mut body =
             Self { source: Source::Http1(body), idle: None, received: 0, exchange: Some(Exchange::Http1(exchange)) };
@@ -128,6 +124,10 @@ impl Body for ResponseBody {
                     idle.since = None;
                 }
                 this.received += frame.data_ref().map_or(0, |d| d.len() as u64);
+                // Its slot is free at once, and nobody asks `h2` once more for what will not come.
+                if matches!(this.source, Source::Http2 { .. }) && this.is_end_stream() {
+                    this.finish();
+                }
                 return Poll::Ready(Some(Ok(frame)));
             }
             Poll::Ready(Some(Err(kind))) => kind,

@@ -77,14 +77,18 @@ impl FrameReader {
                 self.payload_left -= n;
                 bytes = &bytes[n..];
             } else {
-                let n = (HEAD_LEN - self.head_len).min(bytes.len());
-                self.head[self.head_len..self.head_len + n].copy_from_slice(&bytes[..n]);
-                self.head_len += n;
-                bytes = &bytes[n..];
-                if self.head_len < HEAD_LEN {
-                    return;
+                if let (0, Some((head, rest))) = (self.head_len, bytes.split_first_chunk()) {
+                    (self.head, bytes) = (*head, rest);
+                } else {
+                    let n = (HEAD_LEN - self.head_len).min(bytes.len());
+                    self.head[self.head_len..self.head_len + n].copy_from_slice(&bytes[..n]);
+                    self.head_len += n;
+                    bytes = &bytes[n..];
+                    if self.head_len < HEAD_LEN {
+                        return;
+                    }
+                    self.head_len = 0;
                 }
-                self.head_len = 0;
                 self.payload_left = u32::from_be_bytes([0, self.head[0], self.head[1], self.head[2]]) as usize;
                 match self.kind() {
                     SETTINGS | GOAWAY => self.kept = Some(Vec::new()),

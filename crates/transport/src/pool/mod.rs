@@ -32,6 +32,6 @@ mod registry;
 mod sync;
 
 pub(crate) use load::Load;
-pub(crate) use origin::{Attempted, Authority, Origin, Progress, Redacted, Wanted};
+pub(crate) use origin::{Attempted, Authority, Began, Origin, Progress, Redacted, Wanted};
 pub(crate) use permit::Permit;
 pub(crate) use registry::origin;

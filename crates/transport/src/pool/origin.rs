@@ -12,8 +12,9 @@ use tokio::time::Instant;
 use super::bound::Bound;
 use super::http1::{HeldHttp1, Http1Pool};
 use super::http2::{Http2Pool, Unserved, Want};
+use super::permit::Permit;
 use crate::body::{AttemptBody, ResponseBody};
-use crate::conn::{Failure, H2Connection, H2Response};
+use crate::conn::{Exchange, Failure, H2Response};
 use crate::dial::{Dialer, Route};
 use crate::error::Error;
 use crate::options::{HttpVersion, Limits, TrafficClass};
@@ -111,6 +112,12 @@ pub(crate) struct Attempted {
     pub(crate) other_connection: bool,
 }
 
+/// A request that was sent on an HTTP/2 connection.
+pub(crate) struct Began {
+    pub(crate) id: u64,
+    pub(crate) exchange: Result<Exchange, Failure>,
+}
+
 impl Origin {
     pub(super) fn new(authority: Authority, limits: Limits, route: Route) -> Arc<Self> {
         let dialer = Arc::new(Dialer::new(authority.clone(), route));
@@ -137,34 +144,35 @@ impl Origin {
         &own.unwrap_or(&self.http2[0]).1
     }
 
-    /// Makes one attempt: at most one request head on the wire. `sent` is set as soon as the head may be.
+    /// Begins an attempt, where a stream is free at once: what waits then is small. `None`: it has to be
+    /// [waited](Self::attempt) for. `request` is called at most once.
+    pub(crate) fn begin(
+        &self,
+        version: HttpVersion,
+        request: &mut impl FnMut(HttpVersion) -> http::Request<AttemptBody>,
+        wanted: Wanted,
+        progress: &Progress,
+    ) -> Option<Began> {
+        let may_choose = self.http2_first(version)?;
+        let permit = self.http2(wanted.class).try_acquire(wanted.want(may_choose))?;
+        Some(Self::sent(permit, request, progress))
+    }
+
+    /// Makes one attempt: at most one request head on the wire.
     pub(crate) async fn attempt(
         &self,
         version: HttpVersion,
-        request: impl FnOnce(HttpVersion) -> http::Request<AttemptBody>,
+        mut request: impl FnMut(HttpVersion) -> http::Request<AttemptBody>,
         wanted: Wanted,
         progress: &Progress,
     ) -> Attempted {
-        let may_choose = version == HttpVersion::Auto && self.authority.is_https();
-        let http2 = match version {
-            HttpVersion::Http1 => false,
-            HttpVersion::Http2 => true,
-            HttpVersion::Auto => may_choose && !self.chose_http1.load(Ordering::Acquire),
-        };
-        if http2 {
+        if let Some(may_choose) = self.http2_first(version) {
             progress.is(IN_LINE);
-            let want = wanted.want(may_choose);
             let http2 = self.http2(wanted.class);
-            let acquired = match http2.try_acquire(want) {
-                Some(permit) => Ok(permit),
-                None => http2.acquire(want).await,
-            };
-            match acquired {
+            match http2.acquire(wanted.want(may_choose)).await {
                 Ok(permit) => {
-                    let id = permit.connection().id();
-                    progress.is(SENT);
-                    // Sent before the wait, so that what waits is small.
-                    let result = match H2Connection::send(permit, request(HttpVersion::Http2)) {
+                    let Began { id, exchange } = Self::sent(permit, &mut request, progress);
+                    let result = match exchange {
                         Ok(exchange) => exchange.await,
                         Err(failure) => Err(failure),
                     };
@@ -175,8 +183,33 @@ impl Origin {
                 Err(Unserved::ChoseHttp1) => self.chose_http1.store(true, Ordering::Release),
             }
         }
-        // In a box, since it is much larger than what waits over HTTP/2.
-        Box::pin(self.attempt_http1(request(HttpVersion::Http1), wanted, progress)).await
+        self.attempt_http1(request(HttpVersion::Http1), wanted, progress).await
+    }
+
+    /// Whether HTTP/2 is tried, and then whether the server may still choose.
+    fn http2_first(&self, version: HttpVersion) -> Option<bool> {
+        let may_choose = version == HttpVersion::Auto && self.authority.is_https();
+        let http2 = match version {
+            HttpVersion::Http1 => false,
+            HttpVersion::Http2 => true,
+            HttpVersion::Auto => may_choose && !self.chose_http1.load(Ordering::Acquire),
+        };
+        http2.then_some(may_choose)
+    }
+
+    fn sent(
+        permit: Permit,
+        request: &mut impl FnMut(HttpVersion) -> http::Request<AttemptBody>,
+        progress: &Progress,
+    ) -> Began {
+        let id = permit.connection().id();
+        progress.is(SENT);
+        Began { id, exchange: Exchange::start(permit, request(HttpVersion::Http2)) }
+    }
+
+    /// What came of a request that was sent.
+    pub(crate) fn attempted(&self, class: TrafficClass, id: u64, result: Result<H2Response, Failure>) -> Attempted {
+        attempted_http2(self.http2(class), id, result)
     }
 
     /// What an attempt that has sent nothing waits for: room on the connections that there are, or one to be made.

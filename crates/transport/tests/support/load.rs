@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::{Method, Request};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use oncebox_faults::{Script, Server, TryRecord};
 use oncebox_transport::policy::{Outcome, Refusal};
-use oncebox_transport::{Body, BoxError, CallOptions, Client, ClientBuilder, Error, History, HttpVersion};
+use oncebox_transport::{Body, BoxError, CallOptions, Client, ClientBuilder, Error, HttpVersion, Response};
 
 /// Longer than any run here takes.
 ///
@@ -92,7 +92,7 @@ impl Done {
     /// The outcomes of its attempts, in order.
     pub fn outcomes(&self) -> Vec<Outcome> {
         let records = match &self.result {
-            Ok(response) => response.extensions().get::<History>().unwrap().attempts().to_vec(),
+            Ok(response) => response.history().attempts().to_vec(),
             Err(error) => error.attempts().to_vec(),
         };
         records.into_iter().map(|record| record.outcome).collect()

@@ -10,7 +10,7 @@ use oncebox_faults::{
     Answer, ErrorCode, Fault, LastId, Log, Moment, Number, ProtocolError, RetryAfter, Rule, Script, Settings, Then,
 };
 use oncebox_transport::policy::{Ledger, Outcome, Permit, Verdict};
-use oncebox_transport::{CallOptions, Client, ClientBuilder, History};
+use oncebox_transport::{CallOptions, Client, ClientBuilder};
 use tokio::time::{Instant, timeout};
 
 use super::load::{Payload, agree, http2};
@@ -268,7 +268,7 @@ async fn work(client: Client, url: String, calls: Arc<[Planned]>, next: Arc<Atom
         let took = started.elapsed();
         let (ledger, succeeded) = match &called {
             Ok(response) => {
-                let history = response.extensions().get::<History>().unwrap();
+                let history = response.history();
                 (history.ledger().clone(), response.status() == 200)
             }
             Err(error) => (error.ledger().clone(), false),

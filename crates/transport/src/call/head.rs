@@ -1,0 +1,133 @@
+//! A request's head, and how each attempt makes its request of it.
+
+use std::fmt;
+
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderName, TE};
+use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
+use http_body::Body as _;
+
+use super::headers::Headers;
+use crate::body::AttemptBody;
+use crate::options::HttpVersion;
+use crate::pool::Redacted;
+
+/// Tells a server, and whoever reads its log, that a request is the n-th attempt of its call. Sent from the second on.
+static ATTEMPT: HeaderName = HeaderName::from_static("oncebox-attempt");
+
+/// A request's head, kept to be sent any number of times.
+pub(super) struct Head {
+    pub(super) method: Method,
+    /// With scheme and authority.
+    pub(super) uri: Uri,
+    /// For attempts after the first, which takes the headers themselves.
+    headers: Headers,
+    /// Whether any of them describes a connection rather than the request.
+    describes_connection: bool,
+}
+
+impl Head {
+    pub(super) fn new(method: Method, uri: Uri, headers: &HeaderMap) -> Self {
+        let describes_connection = headers.keys().any(is_of_a_connection);
+        Self { method, uri, headers: Headers::of(headers), describes_connection }
+    }
+
+    /// The request of an attempt. The first that gets so far takes `given`, the headers as they were given.
+    pub(super) fn request(
+        &self,
+        version: HttpVersion,
+        number: usize,
+        given: &mut HeaderMap,
+        body: AttemptBody,
+    ) -> Request<AttemptBody> {
+        let length = body.size_hint().exact();
+        let mut request = Request::new(body);
+        *request.method_mut() = self.method.clone();
+        *request.headers_mut() = std::mem::take(given);
+        if request.headers().is_empty() {
+            self.headers.append_to(request.headers_mut());
+        }
+        if version == HttpVersion::Http2 {
+            *request.uri_mut() = self.uri.clone();
+            *request.version_mut() = Version::HTTP_2;
+            if self.describes_connection {
+                remove_of_a_connection(request.headers_mut());
+            }
+        } else {
+            // Origin form (RFC 9112 §3.2.1).
+            *request.uri_mut() = self.uri.path_and_query().cloned().map_or_else(Uri::default, Uri::from);
+            *request.version_mut() = Version::HTTP_11;
+            // Whatever an authority may hold, a header value may.
+            if !request.headers().contains_key(HOST)
+                && let Some(Ok(host)) = self.uri.authority().map(|authority| HeaderValue::from_str(authority.as_str()))
+            {
+                request.headers_mut().insert(HOST, host);
+            }
+        }
+        if number > 1 {
+            request.headers_mut().insert(ATTEMPT.clone(), HeaderValue::from(number));
+        }
+        // Methods without a defined body say nothing of one (RFC 9110 §8.6).
+        if let Some(length) = length
+            && (length > 0 || matches!(self.method, Method::POST | Method::PUT | Method::PATCH))
+            // Asked before, since a map makes room for what it may turn out to have.
+            && !request.headers().contains_key(CONTENT_LENGTH)
+        {
+            request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        request
+    }
+}
+
+/// What people and logs call it.
+impl fmt::Display for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, Redacted(&self.uri))
+    }
+}
+
+/// Fields that HTTP/2 has no place for (RFC 9113 §8.2.2).
+const OF_A_CONNECTION: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
+
+fn is_of_a_connection(name: &HeaderName) -> bool {
+    // Most names are told apart by their length.
+    match name.as_str().len() {
+        2 => *name == TE,
+        7 | 10 | 16 | 17 => OF_A_CONNECTION.contains(&name.as_str()),
+        _ => false,
+    }
+}
+
+/// Takes out what describes an HTTP/1.1 connection. `h2` would refuse the request for it.
+fn remove_of_a_connection(headers: &mut HeaderMap) {
+    let named: Vec<_> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| HeaderName::try_from(name.trim()).ok())
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    for name in OF_A_CONNECTION {
+        headers.remove(name);
+    }
+    if headers.get(TE).is_some_and(|te| te != "trailers") {
+        headers.remove(TE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_field_of_a_connection_is_known_by_its_name() {
+        for name in OF_A_CONNECTION.into_iter().chain(["te"]) {
+            assert!(is_of_a_connection(&HeaderName::from_static(name)), "{name}");
+        }
+        for name in ["tf", "keep-alike", "trailer", "x-forwarded-proto", "user-agent"] {
+            assert!(!is_of_a_connection(&HeaderName::from_static(name)), "{name}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! One request on one stream.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use h2::client::ResponseFuture;
+use http::{Request, Response};
+use http_body::Body as _;
+use oncebox_policy::Cause;
+use tokio::sync::oneshot;
+
+use super::upload::{UploadError, upload};
+use crate::body::AttemptBody;
+use crate::conn::Failure;
+use crate::pool::Permit;
+
+/// A connection is retired before its stream ids run out at 2^31 - 1.
+const LAST_STREAM_ID: u32 = 1 << 30;
+
+/// A request that was sent: waits for the response's head.
+///
+/// It is written out, and small: of calls that wait there are many at once.
+pub(crate) struct Exchange {
+    response: ResponseFuture,
+    upload: Option<Upload>,
+    stream_id: u32,
+    /// After all that holds the stream, so that it is dropped after it, wherever this is cancelled: a slot is never
+    /// handed on before the stream that filled it is gone.
+    permit: Option<Permit>,
+}
+
+type Upload = Pin<Box<dyn Future<Output = Result<(), UploadError>> + Send>>;
+
+impl Exchange {
+    /// Sends a request on the permit's connection. A body that is at hand is sent at once.
+    pub(crate) fn start(permit: Permit, request: Request<AttemptBody>) -> Result<Self, Failure> {
+        let mut sender = permit.connection().sender.clone();
+        let (head, body) = request.into_parts();
+        let head = Request::from_parts(head, ());
+        // A clone has no request of its own pending, so that it is always ready; the stream is within the peer's cap.
+        let (response, mut stream) = match sender.send_request(head, body.is_end_stream()) {
+            Ok(sent) => sent,
+            Err(error) => {
+                permit.lost();
+                return Err(Failure::not_sent(error));
+            }
+        };
+        let stream_id = response.stream_id().as_u32();
+        if stream_id >= LAST_STREAM_ID {
+            permit.lost();
+        }
+        let upload: Option<Upload> = match body.into_whole() {
+            Ok(None) => None,
+            Ok(Some(bytes)) => {
+                if let Err(error) = stream.send_data(bytes, true) {
+                    // The response tells more: a refusal, a reset, or an answer that came before the body.
+                    tracing::debug!(stream = stream_id, %error, "upload stopped");
+                }
+                None
+            }
+            Err(body) => Some(Box::pin(upload(body, stream))),
+        };
+        Ok(Self { response, upload, stream_id, permit: Some(permit) })
+    }
+}
+
+impl Future for Exchange {
+    type Output = Result<H2Response, Failure>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let Poll::Ready(response) = Pin::new(&mut this.response).poll(cx) else {
+            if let Some(upload) = &mut this.upload
+                && let Poll::Ready(done) = upload.as_mut().poll(cx)
+            {
+                this.upload = None;
+                if let Err(UploadError::Source(error)) = done {
+                    return Poll::Ready(Err(Failure::unknown(Cause::RequestBody, Some(this.stream_id), error)));
+                }
+            }
+            return Poll::Pending;
+        };
+        match (response, this.permit.take()) {
+            (Ok(response), Some(permit)) => {
+                permit.served();
+                let mut guard = H2Stream::new(permit);
+                if let Some(upload) = this.upload.take() {
+                    guard.goes_on(upload);
+                }
+                Poll::Ready(Ok(H2Response { response, guard }))
+            }
+            (Err(error), Some(permit)) => {
+                if error.is_go_away() || error.is_io() {
+                    permit.lost();
+                }
+                let failure = permit.connection().classify(error, this.stream_id);
+                this.permit = Some(permit);
+                Poll::Ready(Err(failure))
+            }
+            // It was told already.
+            (_, None) => Poll::Pending,
+        }
+    }
+}
+
+/// A response whose body is still to come.
+pub(crate) struct H2Response {
+    pub(crate) response: Response<h2::RecvStream>,
+    pub(crate) guard: H2Stream,
+}
+
+/// What a response body holds: the stream's permit. It is given up when the stream is over in both directions.
+pub(crate) struct H2Stream {
+    permit: Option<Permit>,
+    /// Whoever still sends the request's body stops when the permit comes, and gives it up.
+    upload: Option<oneshot::Sender<Permit>>,
+}
+
+impl H2Stream {
+    fn new(permit: Permit) -> Self {
+        Self { permit: Some(permit), upload: None }
+    }
+
+    /// The response has begun, and the request's body goes on.
+    fn goes_on(&mut self, mut upload: Upload) {
+        let (sender, over) = oneshot::channel();
+        self.upload = Some(sender);
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                permit = over => {
+                    drop(upload);
+                    drop(permit);
+                }
+                _ = &mut upload => {}
+            }
+        });
+    }
+}
+
+impl Drop for H2Stream {
+    fn drop(&mut self) {
+        if let (Some(upload), Some(permit)) = (self.upload.take(), self.permit.take()) {
+            // An upload that is over needs it no more.
+            let _ = upload.send(permit);
+        }
+    }
+}
