@@ -188,6 +188,9 @@ pub(crate) struct ServeArgs {
     /// Let pages of this origin use the server, such as http://localhost:5173; may be repeated
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<String>,
+    /// Python whose kernels run code in sandboxes; it needs ipykernel [default: /usr/bin/python3]
+    #[arg(long, value_name = "PYTHON")]
+    pub(crate) code_interpreter: Option<PathBuf>,
     /// Print the address as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

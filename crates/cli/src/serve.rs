@@ -28,6 +28,9 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<u8, Failure> {
     for origin in &args.allow_origin {
         builder = builder.allow_origin(origin);
     }
+    if let Some(python) = &args.code_interpreter {
+        builder = builder.code_interpreter(python);
+    }
     let server = builder.start().await.map_err(|error| start_failure(&error))?;
     let url = server.url();
     let key = if with_token { "<the token>" } else { "local" };
@@ -70,6 +73,7 @@ pub(crate) fn start_failure(error: &StartError) -> Failure {
         StartError::Bind { .. }
         | StartError::Origin { .. }
         | StartError::TokenMissing { .. }
+        | StartError::CodeInterpreter { .. }
         | StartError::Token { .. }
         | StartError::Host { .. }
         | StartError::KeptState { .. } => Failure::usage(error),

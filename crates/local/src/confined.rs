@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::envd;
 use crate::helper::Helper;
-use crate::lifeline::{self, MAX_REPORT, PORT_IS_OPEN, Report, Setup};
+use crate::lifeline::{self, MAX_REPORT, Options, PORT_IS_OPEN, Report, Setup};
 
 /// How sandboxes are kept apart from the machine and from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -83,7 +83,7 @@ impl Confined {
             folder,
             programs: Arc::new(Semaphore::new(MAX_PROGRAM_CONNECTIONS)),
         };
-        let report = tokio::time::timeout(START_LIMIT, confined.set_up(setup)).await;
+        let report = tokio::time::timeout(START_LIMIT, confined.set_up(setup, helper.options())).await;
         let problem = match report {
             Ok(Ok(Report::Ready)) => return Ok(confined),
             Ok(Ok(Report::NotAllowed(why))) => LaunchError::NotAllowed(why),
@@ -95,9 +95,9 @@ impl Confined {
         Err(problem)
     }
 
-    async fn set_up(&mut self, setup: &Setup) -> io::Result<Report> {
+    async fn set_up(&mut self, setup: &Setup, options: &Options) -> io::Result<Report> {
         // A helper that fails early ends before it reads, but not before it reports.
-        let written = self.lifeline.write_all(&setup.to_bytes()?).await;
+        let written = self.lifeline.write_all(&setup.to_bytes(options)?).await;
         let mut line = Vec::new();
         let mut buffer = [0; 512];
         while !line.ends_with(b"\n") && line.len() < MAX_REPORT {

@@ -90,6 +90,15 @@ pub enum StartError {
         why: String,
     },
 
+    /// The Python that was named for the code interpreter cannot be it.
+    #[error("{python} cannot be the code interpreter: {why}; `code_interpreter` names a Python that has ipykernel", python = .python.display())]
+    CodeInterpreter {
+        /// The program that was named.
+        python: PathBuf,
+        /// What it said, or why it did not start.
+        why: String,
+    },
+
     /// This machine does not allow the isolation that sandboxes are to have.
     #[error(
         "sandboxes cannot be isolated on this machine: {why}. Nothing was started. To run commands without isolation, as \

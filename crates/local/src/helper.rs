@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::error::StartError;
+use crate::lifeline::Options;
 
 /// The environment variable that names a helper.
 const VARIABLE: &str = "ONCEBOX_HELPER";
@@ -28,12 +29,13 @@ const PROGRAM: &str = "oncebox-envd";
 pub struct Helper {
     program: PathBuf,
     args: Vec<OsString>,
+    options: Options,
 }
 
 impl Helper {
     /// A helper without arguments.
     pub fn new(program: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), args: Vec::new() }
+        Self { program: program.into(), args: Vec::new(), options: Options::default() }
     }
 
     /// Adds an argument before those the server gives.
@@ -41,6 +43,16 @@ impl Helper {
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());
         self
+    }
+
+    /// What the server tells every sandbox.
+    pub(crate) fn with_options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
     }
 
     pub(crate) fn program(&self) -> &Path {

@@ -101,6 +101,8 @@
 //!   to whoever takes it and asks for no part. `X-Metadata-*` is kept where the file system has extended attributes.
 //! - `/files/compose` removes the parts when the whole is there.
 //! - Watches tell of uploads as a write under the file's own name. More events than can be kept end a watch with an error.
+//! - Port 49999 is the code interpreter, over kernels of Jupyter, unless a program of the sandbox listens there. Code whose
+//!   client leaves is interrupted.
 //! - A pause stops the sandbox's processes where they are, and they go on when it is resumed; a pause without memory ends
 //!   them and keeps the files. Forks and snapshots are copies of files; processes are not copied.
 //! - Templates are built on this machine's programs or on other templates; there are no images to begin with.
@@ -146,6 +148,7 @@ mod gate;
 mod helper;
 mod idle;
 mod ids;
+mod interpreter;
 mod lifeline;
 mod misbehave;
 mod proxy;

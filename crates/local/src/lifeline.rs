@@ -56,13 +56,22 @@ pub(crate) struct Mount {
     pub(crate) target: String,
 }
 
+/// What all sandboxes of a server have in common.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Options {
+    /// The Python of the code interpreter, if not the system's.
+    pub(crate) interpreter: Option<PathBuf>,
+    /// Folders of the machine that isolated sandboxes show, read-only.
+    pub(crate) shown: Vec<PathBuf>,
+}
+
 /// Setups above this are refused: nothing legitimate is near it.
 const MAX_SETUP: usize = 4 << 20;
 
 impl Setup {
-    /// The bytes of a setup: a length, then JSON.
-    pub(crate) fn to_bytes(&self) -> io::Result<Vec<u8>> {
-        let json = serde_json::to_vec(self)?;
+    /// The bytes of a setup with the server's options: a length, then JSON.
+    pub(crate) fn to_bytes(&self, options: &Options) -> io::Result<Vec<u8>> {
+        let json = serde_json::to_vec(&(self, options))?;
         let length = u32::try_from(json.len()).ok().filter(|_| json.len() <= MAX_SETUP);
         let length = length.ok_or_else(|| io::Error::other(format!("the setup is larger than {MAX_SETUP} bytes")))?;
         let mut bytes = length.to_be_bytes().to_vec();
@@ -71,7 +80,7 @@ impl Setup {
     }
 
     /// Reads a setup from a socket in blocking mode.
-    pub(crate) fn read(mut socket: &std::os::unix::net::UnixStream) -> io::Result<Self> {
+    pub(crate) fn read(mut socket: &std::os::unix::net::UnixStream) -> io::Result<(Self, Options)> {
         let mut length = [0; 4];
         socket.read_exact(&mut length)?;
         let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);

@@ -16,6 +16,7 @@ use crate::error::StartError;
 use crate::front::Front;
 use crate::gate::{self, Hosts};
 use crate::helper::Helper;
+use crate::interpreter;
 use crate::registry::{Registry, measure};
 use crate::state::State;
 use crate::store::{Store, StoreError};
@@ -114,6 +115,7 @@ pub struct LocalServerBuilder {
     max_sandboxes: usize,
     allowed_origins: Vec<String>,
     no_isolation_hint: Option<String>,
+    code_interpreter: Option<PathBuf>,
 }
 
 impl Default for LocalServerBuilder {
@@ -130,6 +132,7 @@ impl Default for LocalServerBuilder {
             max_sandboxes: DEFAULT_MAX_SANDBOXES,
             allowed_origins: Vec::new(),
             no_isolation_hint: None,
+            code_interpreter: None,
         }
     }
 }
@@ -209,6 +212,14 @@ impl LocalServerBuilder {
         self
     }
 
+    /// The Python whose kernels run code on port 49999 of each sandbox. It needs the package `ipykernel`. It and its
+    /// packages are shown to sandboxes, read-only, at the place they have on this machine. The default is
+    /// `/usr/bin/python3`, where that has the package; without it, running code is answered with *Unsupported*.
+    pub fn code_interpreter(mut self, python: impl Into<PathBuf>) -> Self {
+        self.code_interpreter = Some(python.into());
+        self
+    }
+
     /// The command that would do the same without isolation, for the error that says isolation is not possible.
     pub fn no_isolation_hint(mut self, command: impl Into<String>) -> Self {
         self.no_isolation_hint = Some(command.into());
@@ -248,6 +259,10 @@ impl LocalServerBuilder {
         let helper = match self.helper {
             Some(helper) => helper,
             None => Helper::find()?,
+        };
+        let helper = match self.code_interpreter {
+            Some(python) => helper.with_options(interpreter::options(python).await?),
+            None => helper,
         };
         let addr = SocketAddr::from((self.ip, self.port));
         let listener = TcpListener::bind(addr).await.map_err(|source| StartError::Bind { addr, source })?;

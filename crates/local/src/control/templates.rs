@@ -31,6 +31,8 @@ pub(super) use upload::{receive as receive_upload, upload_link};
 
 /// The id and name of the template that is always there.
 pub(super) const BASE: &str = "base";
+/// What SDKs of the code interpreter ask for: the same, since every sandbox has the interpreter's port.
+const CODE_INTERPRETER: &str = "code-interpreter-v1";
 /// The tag that is meant where none is named.
 pub(super) const DEFAULT_TAG: &str = "default";
 /// Most templates of a server, snapshots included.
@@ -153,8 +155,10 @@ impl Templates {
         let parsed = TemplateName::parse(name).map_err(|_| unknown())?;
         let tag = parsed.tag.as_deref().unwrap_or(DEFAULT_TAG);
         let Some(template) = self.find(&parsed.name) else {
-            if parsed.name == BASE && tag == DEFAULT_TAG {
-                return Ok(Source { template_id: BASE.to_owned(), alias: Some(BASE.to_owned()), ..Source::default() });
+            if tag == DEFAULT_TAG
+                && let Some(name) = [BASE, CODE_INTERPRETER].into_iter().find(|name| *name == parsed.name)
+            {
+                return Ok(Source { template_id: name.to_owned(), alias: Some(name.to_owned()), ..Source::default() });
             }
             return Err(unknown());
         };

@@ -9,6 +9,7 @@ mod auth;
 mod descendants;
 mod files;
 mod filesystem;
+mod interpreter;
 mod isolation;
 mod paths;
 mod ports;
@@ -35,8 +36,9 @@ use oncebox_protocol::api::EnvVars;
 use oncebox_protocol::envd_rest::Metrics;
 use tokio::net::UnixStream;
 
-use crate::lifeline::{self, ENVD_PORT, Report, Setup};
+use crate::lifeline::{self, ENVD_PORT, Options, Report, Setup};
 use answer::Refusal;
+use interpreter::Interpreter;
 use paths::Paths;
 use process::ProcessService;
 use usage::Usage;
@@ -48,6 +50,11 @@ pub(crate) const PLAIN: &str = "plain";
 const INIT: &str = "init";
 /// Before the program of a process that gets a terminal.
 const ON_TERMINAL: &str = "on-terminal";
+
+/// The code interpreter's port, unless a program of the sandbox listens there.
+const INTERPRETER_PORT: u16 = 49999;
+/// What runs it, unless the server's owner names another.
+const SYSTEM_PYTHON: &str = "/usr/bin/python3";
 
 /// The name sandboxes have in process lists.
 const NAME: &str = "oncebox-envd";
@@ -136,14 +143,14 @@ fn threads() -> usize {
 fn init(lifeline: BlockingStream) -> ExitCode {
     // If the launcher is killed, nothing else would tell this process.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    let setup = match forget_stdin().and_then(|()| Setup::read(&lifeline)) {
-        Ok(setup) => setup,
+    let (setup, options) = match forget_stdin().and_then(|()| Setup::read(&lifeline)) {
+        Ok(read) => read,
         Err(error) => return report(&lifeline, &Report::Failed(format!("reading the sandbox's setup: {error}"))),
     };
-    if let Err(error) = isolation::build(&setup.directory, HOSTNAME, &setup.mounts) {
+    if let Err(error) = isolation::build(&setup.directory, HOSTNAME, &setup.mounts, &options.shown) {
         return report(&lifeline, &Report::NotAllowed(error.to_string()));
     }
-    serve(lifeline, setup, Paths::of_sandbox())
+    serve(lifeline, setup, options, Paths::of_sandbox())
 }
 
 /// The host name inside a sandbox.
@@ -159,9 +166,9 @@ fn plain(lifeline: BlockingStream) -> ExitCode {
         Ok(setup)
     });
     let code = match setup {
-        Ok(setup) => {
+        Ok((setup, options)) => {
             let paths = Paths::of_host(setup.directory.clone());
-            serve(lifeline, setup, paths)
+            serve(lifeline, setup, options, paths)
         }
         Err(error) => report(&lifeline, &Report::Failed(format!("reading the sandbox's setup: {error}"))),
     };
@@ -176,14 +183,14 @@ fn report(lifeline: &BlockingStream, report: &Report) -> ExitCode {
 }
 
 /// Serves until the server ends.
-fn serve(lifeline: BlockingStream, setup: Setup, paths: Paths) -> ExitCode {
+fn serve(lifeline: BlockingStream, setup: Setup, options: Options, paths: Paths) -> ExitCode {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return report(&lifeline, &Report::Failed(format!("starting a runtime: {error}"))),
     };
     let served = runtime.block_on(async {
-        let app = app(setup, paths)?;
+        let (app, interpreter) = apps(setup, options, paths)?;
         Report::Ready.write(&lifeline)?;
         lifeline.set_nonblocking(true)?;
         let socket = UnixStream::from_std(lifeline.try_clone()?)?;
@@ -191,7 +198,8 @@ fn serve(lifeline: BlockingStream, setup: Setup, paths: Paths) -> ExitCode {
             if port == ENVD_PORT {
                 tokio::spawn(serve_connection(connection, app.clone()));
             } else {
-                tokio::spawn(ports::relay(connection, port));
+                let otherwise = (port == INTERPRETER_PORT).then(|| interpreter.clone());
+                tokio::spawn(ports::relay(connection, port, otherwise));
             }
         }
         Ok::<_, io::Error>(())
@@ -211,18 +219,22 @@ async fn serve_connection(connection: UnixStream, app: Router) {
     let _ = http.serve_connection(TokioIo::new(connection), TowerToHyperService::new(app)).await;
 }
 
-/// Everything envd answers. Must be called in a runtime: it starts reaping children.
-fn app(setup: Setup, paths: Paths) -> io::Result<Router> {
+/// Everything envd answers, and the code interpreter. Must be called in a runtime: it starts reaping children.
+fn apps(setup: Setup, options: Options, paths: Paths) -> io::Result<(Router, Router)> {
     let paths = Arc::new(paths);
     let token: Arc<str> = setup.access_token.expose().into();
     let processes = ProcessService::new(&setup, Arc::clone(&paths))?;
     let envs = Arc::new(processes.env().clone());
     let isolated = paths.are_isolated();
+    let python = options.interpreter.unwrap_or_else(|| SYSTEM_PYTHON.into());
+    let reaper = Arc::clone(processes.reaper());
+    let interpreter = Interpreter::new(python, processes.env().clone(), Arc::clone(&paths), reaper);
+    let interpreter = interpreter::routes(Arc::new(interpreter));
     let usage = Arc::new(Usage::new(paths.home(User::User), isolated, None, None));
     let rpc = process::register(processes, connectrpc::Router::new());
     let rpc = filesystem::register(Arc::clone(&paths), rpc);
     let rpc = process::with_kill_deadlines(connectrpc::ConnectRpcService::new(rpc));
-    Ok(Router::new()
+    let app = Router::new()
         .route("/health", axum::routing::get(|| async { StatusCode::NO_CONTENT }))
         .route("/metrics", axum::routing::get(move || metrics(Arc::clone(&usage))))
         .route("/envs", axum::routing::get(move || std::future::ready(axum::Json(exposed(&envs)))))
@@ -231,7 +243,8 @@ fn app(setup: Setup, paths: Paths) -> io::Result<Router> {
         .route_service("/filesystem.Filesystem/{method}", rpc)
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_method)
-        .layer(axum::middleware::from_fn(move |request, next| auth::check(Arc::clone(&token), request, next))))
+        .layer(axum::middleware::from_fn(move |request, next| auth::check(Arc::clone(&token), request, next)));
+    Ok((app, interpreter))
 }
 
 async fn metrics(usage: Arc<Usage>) -> Result<axum::Json<Metrics>, Refusal> {

@@ -162,3 +162,41 @@ async fn without_isolation_the_servers_own_port_is_no_circle() {
     let reply = server.http.send(Method::GET, "/health", &[("host", host.as_str())], "").await;
     assert!(reply.status.as_u16() < 500, "{reply:?}");
 }
+
+#[tokio::test]
+async fn the_code_interpreter_says_what_it_needs() {
+    let test = "the_code_interpreter_says_what_it_needs";
+    let has_it = std::process::Command::new(PYTHON).args(["-c", "import ipykernel"]).output();
+    if has_it.is_ok_and(|output| output.status.success()) {
+        println!("SKIP {test}: {PYTHON} has ipykernel");
+        return;
+    }
+    let Some(server) = isolated(test).await else { return };
+    let sandbox = server.sandbox().await;
+    let routed =
+        [("e2b-sandbox-id", sandbox.id.as_str()), ("e2b-sandbox-port", "49999"), ("content-type", "application/json")];
+    let run = server.http.send(Method::POST, "/execute", &routed, r#"{"code":"1"}"#).await;
+    let message = run.error(501);
+    assert!(message.starts_with("Unsupported") && message.contains("ipykernel"), "{message}");
+    assert_eq!(server.http.send(Method::GET, "/contexts", &routed, "").await.json(), json!([]));
+    server.http.send(Method::POST, "/execute", &routed, "{").await.error(400);
+    server.http.send(Method::DELETE, "/contexts/none", &routed, "").await.error(404);
+    server.http.send(Method::GET, "/nowhere", &routed, "").await.error(404);
+    // A program of the sandbox comes first.
+    if std::path::Path::new(PYTHON).exists() {
+        let (_, _events) = serve(&sandbox, 49999, "own", "127.0.0.1").await;
+        assert!(server.http.send(Method::GET, "/", &routed, "").await.body.starts_with(b"own / "));
+    }
+}
+
+#[tokio::test]
+async fn a_python_that_cannot_be_the_code_interpreter_is_refused_at_the_start() {
+    let base = tempfile::tempdir().unwrap();
+    let start = oncebox_local::LocalServer::builder()
+        .helper(super::support::helper())
+        .state_base(base.path().join("state"))
+        .code_interpreter("/no/such/python")
+        .start();
+    let error = start.await.unwrap_err().to_string();
+    assert!(error.contains("/no/such/python") && error.contains("code_interpreter"), "{error}");
+}

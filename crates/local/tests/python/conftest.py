@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 
@@ -11,7 +12,8 @@ import pytest
 def server():
     program = os.environ.get("ONCEBOX_BIN")
     assert program, "ONCEBOX_BIN names no program; run `cargo xtask test`"
-    process = subprocess.Popen([program, "serve", "--port", "0", "--json"], stdout=subprocess.PIPE, text=True)
+    command = [program, "serve", "--port", "0", "--json", "--code-interpreter", sys.executable]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         url = json.loads(process.stdout.readline())["url"]
         for name in ("E2B_API_URL", "E2B_SANDBOX_URL", "E2B_VOLUME_API_URL"):

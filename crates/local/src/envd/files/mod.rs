@@ -77,6 +77,6 @@ fn checked(query: QueryResult) -> Result<(FilesQuery, User), Refusal> {
     Ok((query, user))
 }
 
-fn resolve(paths: &Paths, path: &str, user: User) -> Result<PathBuf, Refusal> {
+pub(super) fn resolve(paths: &Paths, path: &str, user: User) -> Result<PathBuf, Refusal> {
     paths.resolve(path, user).map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error))
 }

@@ -13,7 +13,7 @@ mod root;
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::sched::CloneFlags;
 
@@ -75,10 +75,16 @@ fn restriction_in_force() -> String {
     on.map_or_else(String::new, |(file, value)| format!(" ({file} is {value})"))
 }
 
-/// Turns process 1 of new namespaces into the sandbox rooted at `directory`.
-pub(crate) fn build(directory: &Path, hostname: &str, mounts: &[Mount]) -> Result<(), IsolationError> {
+/// Turns process 1 of new namespaces into the sandbox rooted at `directory`, which shows the folders `shown` of the machine,
+/// read-only, beside the system's.
+pub(crate) fn build(
+    directory: &Path,
+    hostname: &str,
+    mounts: &[Mount],
+    shown: &[PathBuf],
+) -> Result<(), IsolationError> {
     rustix::system::sethostname(hostname.as_bytes()).step(|| format!("setting the host name to {hostname}"))?;
     loopback::bring_up().step(|| "bringing up the loopback interface".to_owned())?;
-    root::enter(directory, hostname, mounts)?;
+    root::enter(directory, hostname, mounts, shown)?;
     privileges::drop_all()
 }

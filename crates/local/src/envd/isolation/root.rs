@@ -1,8 +1,9 @@
 //! The sandbox's root: its own folders, the host's programs read-only, and nothing else of the host.
 
 use std::fs::{self, File, Permissions};
+use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
@@ -64,7 +65,12 @@ const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
 
 /// Builds the root in `directory` and makes it this process's root. The folder is empty, or has what an earlier sandbox
 /// left: its files stay, and nothing in it is followed, since what it left may be links to anywhere.
-pub(super) fn enter(directory: &Path, hostname: &str, mounts: &[Mount]) -> Result<(), IsolationError> {
+pub(super) fn enter(
+    directory: &Path,
+    hostname: &str,
+    mounts: &[Mount],
+    shown: &[PathBuf],
+) -> Result<(), IsolationError> {
     let at = |path: &str| directory.join(path);
     // Nothing done here may reach the host's mount table, nor the other way round.
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
@@ -85,6 +91,9 @@ pub(super) fn enter(directory: &Path, hostname: &str, mounts: &[Mount]) -> Resul
     own::file(&marker, b"true").step(|| format!("writing {}", marker.display()))?;
     for name in SYSTEM {
         show_system(name, &at(name))?;
+    }
+    for source in shown {
+        show_folder(source, directory)?;
     }
     etc::fill(&at("etc"), hostname)?;
     for mount in mounts {
@@ -112,6 +121,20 @@ fn volume(directory: &Path, mount: &Mount) -> Result<(), IsolationError> {
     let target = own::folder_below(directory, &mount.target).step(|| format!("making room for {}", mount.target))?;
     rustix::mount::mount_bind(&mount.source, &target).step(|| format!("binding a volume to {}", mount.target))?;
     restrict(&target, MountFlags::NOSUID | MountFlags::NODEV)
+}
+
+/// Shows a folder that the server's owner named at its own place, unless that is a folder which is shown anyway.
+fn show_folder(source: &Path, directory: &Path) -> Result<(), IsolationError> {
+    let inside = source.strip_prefix("/").unwrap_or(source);
+    if SYSTEM.iter().any(|name| inside.starts_with(name)) {
+        return Ok(());
+    }
+    let target = inside.to_str().map_or_else(
+        || Err(io::Error::new(io::ErrorKind::InvalidInput, "its name is not UTF-8")),
+        |inside| own::folder_below(directory, inside),
+    );
+    let target = target.step(|| format!("making room for {} in the sandbox", source.display()))?;
+    show_read_only(source, &target)
 }
 
 fn devices(dev: &Path) -> Result<(), IsolationError> {

@@ -29,7 +29,7 @@ use rustix::process::Signal;
 
 use self::events::events;
 pub(super) use self::events::keepalive_of;
-use self::reaper::Reaper;
+pub(super) use self::reaper::Reaper;
 use self::running::{Launch, Running};
 use self::table::Table;
 pub(super) use self::terminal::become_program;
@@ -38,7 +38,7 @@ use super::users::User;
 use crate::lifeline::Setup;
 
 /// Where commands are looked for. Commands that want another PATH set it.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Most processes a sandbox may have been asked to start and that still run.
 const MAX_PROCESSES: usize = 4096;
@@ -61,6 +61,11 @@ impl ProcessService {
         ]);
         env.extend(setup.env.clone());
         Ok(Self { paths, env, reaper: Reaper::start()?, table: Arc::default() })
+    }
+
+    /// What starts children.
+    pub(super) fn reaper(&self) -> &Arc<Reaper> {
+        &self.reaper
     }
 
     /// The variables that every process gets, but for those of its user.

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 /// Starts children and hands out how they ended.
 #[derive(Debug, Default)]
-pub(super) struct Reaper {
+pub(in crate::envd) struct Reaper {
     waiting: Mutex<HashMap<i32, oneshot::Sender<WaitStatus>>>,
 }
 
@@ -35,7 +35,7 @@ impl Reaper {
     }
 
     /// Starts a child; its status arrives on the channel.
-    pub(super) fn spawn(&self, command: &mut Command) -> io::Result<(Child, oneshot::Receiver<WaitStatus>)> {
+    pub(in crate::envd) fn spawn(&self, command: &mut Command) -> io::Result<(Child, oneshot::Receiver<WaitStatus>)> {
         // Held while the child starts: the child of a failed start is waited for by `spawn` itself, and that of a good
         // one may end before it is registered.
         let mut waiting = self.waiting.lock();
@@ -46,7 +46,7 @@ impl Reaper {
     }
 
     /// Signals a child that has not been reaped; `false` if it has, and its pid may be another's by now.
-    pub(super) fn signal(&self, pid: u32, signal: Signal) -> io::Result<bool> {
+    pub(in crate::envd) fn signal(&self, pid: u32, signal: Signal) -> io::Result<bool> {
         let waiting = self.waiting.lock();
         let pid = pid.cast_signed();
         match Pid::from_raw(pid).filter(|_| waiting.contains_key(&pid)) {
