@@ -8,6 +8,7 @@ mod confinement;
 mod control;
 mod files;
 mod filesystem;
+mod fuzz;
 mod gate;
 mod guarded;
 mod idempotency;
