@@ -16,9 +16,9 @@ use oncebox_policy::{
     Attempt, CallFacts, Cause, Ledger, NotSent, Outcome, RequestBody, ShortText, Tokens, Unknown, Verdict, judge,
 };
 use tokio::time::{Instant, sleep, timeout_at};
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
-use crate::body::{Body, BodyUse, Replay, Upload};
+use crate::body::{Body, BodyUse, BoxError, Replay, Upload};
 use crate::client::Client;
 use crate::error::Error;
 use crate::limit::{Due, Expired, Step, StreamLimits};
@@ -87,9 +87,12 @@ impl<'a, T: Take> Call<'a, T> {
         let running =
             Running { call: made_of, origin: made_of.client.origin(&made_of.head.uri)?, started: Instant::now() };
         let span = tracing::debug_span!("attempt", target = %made_of.head, number);
-        let ended = pin!(running.attempt(&wanted, number, headers)).instrument(span).await;
+        let progress = Progress::default();
+        let mut making = running.making(number, wanted, headers, &progress);
+        running.make(&mut making, &progress).instrument(span).await;
         made_of.body.commit();
-        Ok(ended)
+        // One that was made is over.
+        making.into_ended().ok_or_else(|| Error::invalid("the attempt was not made"))
     }
 }
 
@@ -112,15 +115,22 @@ impl<T: Take> Running<'_, T> {
         loop {
             let number = kept.as_ref().map_or(0, |ledger| ledger.attempts().len()) + 1;
             let started = if number == 1 { Duration::ZERO } else { self.started.elapsed() };
-            let mut ended = if observe::is_traced() {
-                self.traced_attempt(&wanted, number, headers).await
-            } else {
-                self.attempt(&wanted, number, headers).await
-            };
-            ended.attempt.started = started;
-            let after = match self.after(ended, &mut kept, &mut wanted) {
-                ControlFlow::Break(end) => return end,
-                ControlFlow::Continue(after) => after,
+            // In a block, so that a response which will be asked for again is given up before the wait.
+            let after = {
+                let progress = Progress::default();
+                let mut making = self.making(number, wanted, headers, &progress);
+                let span = if observe::is_traced() {
+                    Some(self.traced(&mut making, &progress, number).await)
+                } else {
+                    self.make(&mut making, &progress).await;
+                    None
+                };
+                let Some(ended) = making.ended() else { continue };
+                ended.attempt.started = started;
+                match self.after(ended, span.as_deref(), &mut kept, &mut wanted) {
+                    ControlFlow::Break(end) => return end,
+                    ControlFlow::Continue(after) => after,
+                }
             };
             if !after.is_zero() {
                 sleep(after).await;
@@ -128,37 +138,36 @@ impl<T: Take> Running<'_, T> {
         }
     }
 
-    /// An attempt in a span of its own. In a box, so that calls which nobody looks at have no room for it.
-    fn traced_attempt<'b>(
+    /// Makes an attempt in a span of its own. In a box, so that calls which nobody looks at have no room for it.
+    fn traced<'b>(
         &'b self,
-        wanted: &'b Wanted,
+        making: &'b mut Making<'_, T>,
+        progress: &'b Progress,
         number: usize,
-        headers: &'b mut HeaderMap,
-    ) -> Pin<Box<dyn Future<Output = Ended<T::Body>> + Send + 'b>> {
+    ) -> Pin<Box<dyn Future<Output = Box<Span>> + Send + 'b>> {
         let span = observe::attempt_span(number);
         Box::pin(async move {
-            let mut ended = self.attempt(wanted, number, headers).instrument(span.clone()).await;
-            ended.span = Some(Box::new(span));
-            ended
+            self.make(making, progress).instrument(span.clone()).await;
+            Box::new(span)
         })
     }
 
-    /// What follows an attempt: the end, or another one after a wait. A response that will be asked for again is given
-    /// up before the wait, so that its slot is free.
+    /// What follows an attempt: the end, or another one after a wait.
     fn after(
         &self,
-        ended: Ended<T::Body>,
+        ended: &mut Ended<T::Body>,
+        span: Option<&Span>,
         kept: &mut Option<Box<Ledger>>,
         wanted: &mut Wanted,
     ) -> ControlFlow<Result<Response<T::Body>, Error>, Duration> {
         let retry = if let Some(ledger) = kept {
-            let Verdict::Retry(retry) = self.judge(ledger, &ended) else {
+            let Verdict::Retry(retry) = self.judge(ledger, &ended.attempt, span) else {
                 return ControlFlow::Break(self.end(ended, ledger));
             };
             retry
         } else {
             let mut ledger = Ledger::new();
-            let Verdict::Retry(retry) = self.judge(&mut ledger, &ended) else {
+            let Verdict::Retry(retry) = self.judge(&mut ledger, &ended.attempt, span) else {
                 return ControlFlow::Break(self.end(ended, &ledger));
             };
             *kept = Some(Box::new(ledger));
@@ -170,7 +179,7 @@ impl<T: Take> Running<'_, T> {
         ControlFlow::Continue(retry.after)
     }
 
-    fn judge(&self, ledger: &mut Ledger, ended: &Ended<T::Body>) -> Verdict {
+    fn judge(&self, ledger: &mut Ledger, attempt: &Attempt, span: Option<&Span>) -> Verdict {
         let verdict = judge(
             &self.call.options.policy,
             &self.facts(),
@@ -179,11 +188,11 @@ impl<T: Take> Running<'_, T> {
                 budget: &self.origin.budget,
                 call_started: self.started.saturating_duration_since(self.origin.created),
             }),
-            &ended.attempt,
+            attempt,
             self.started.elapsed(),
             self.call.client.random(),
         );
-        if let Some((span, record)) = ended.span.as_deref().zip(ledger.attempts().last()) {
+        if let Some((span, record)) = span.zip(ledger.attempts().last()) {
             observe::fill(span, record);
         }
         if let Some(observer) = self.call.client.observer() {
@@ -192,13 +201,13 @@ impl<T: Take> Running<'_, T> {
         verdict
     }
 
-    fn end(&self, ended: Ended<T::Body>, ledger: &Ledger) -> Result<Response<T::Body>, Error> {
+    fn end(&self, ended: &mut Ended<T::Body>, ledger: &Ledger) -> Result<Response<T::Body>, Error> {
         self.call.body.commit();
         tracing::debug!("{}, {} attempts\n{ledger}", self.call.head, ledger.attempts().len());
-        if let Some(response) = ended.answer {
+        if let Some(response) = ended.answer.take() {
             return Ok(Response::new(response, ledger));
         }
-        Err(match ended.source {
+        Err(match ended.source.take() {
             Some(source) if source.is::<TooLarge>() => {
                 Error::too_large(self.call.head.to_string(), self.call.take.limit(), ledger.clone())
             }
@@ -206,22 +215,23 @@ impl<T: Take> Running<'_, T> {
         })
     }
 
-    /// One attempt, bounded by the call's deadline and `attempt_timeout`.
-    async fn attempt(&self, wanted: &Wanted, number: usize, headers: &mut HeaderMap) -> Ended<T::Body> {
-        let progress = Progress::default();
-        let mut making = self.making(number, *wanted, headers, &progress);
+    /// Makes an attempt, bounded by the call's deadline and `attempt_timeout`.
+    async fn make(&self, making: &mut Making<'_, T>, progress: &Progress) {
         let made = if self.call.body.is_stream() {
             // In a box: few calls have such a body, and all have room for it otherwise.
-            Box::pin(self.watch_stream(&mut making, &progress)).await
+            Box::pin(self.watch_stream(making, progress)).await
         } else {
             match self.bound() {
-                Some((at, limit)) => timeout_at(at, &mut making).await.map_err(|_| limit),
-                None => Ok(making.await),
+                Some((at, limit)) => timeout_at(at, &mut *making).await.map_err(|_| limit),
+                None => {
+                    (&mut *making).await;
+                    Ok(())
+                }
             }
         };
-        match made {
-            Ok(ended) => ended,
-            Err(limit) => self.expired(limit, &progress),
+        if let Err(limit) = made {
+            let (outcome, source) = self.expired(limit, progress);
+            making.is_cut_off(outcome, source);
         }
     }
 
@@ -246,7 +256,7 @@ impl<T: Take> Running<'_, T> {
     }
 
     /// What is known of an attempt that was given up at a limit.
-    fn expired(&self, limit: Limit, progress: &Progress) -> Ended<T::Body> {
+    fn expired(&self, limit: Limit, progress: &Progress) -> (Outcome, Option<BoxError>) {
         let sent = progress.is_sent();
         let step = if progress.reads() {
             Step::Body
@@ -257,7 +267,7 @@ impl<T: Take> Running<'_, T> {
         } else {
             Step::Head
         };
-        let (outcome, source) = match limit {
+        match limit {
             Limit::Call { limit, option } => (Outcome::TimedOut { sent }, Some(Expired { step, limit, option }.into())),
             Limit::Attempt if sent => {
                 let detail = ShortText::new(&format!("waited for {step}"));
@@ -269,12 +279,11 @@ impl<T: Take> Running<'_, T> {
                 let touched_socket = phase.is_dial();
                 (Outcome::NotSent(NotSent { phase, touched_socket, detail: "attempt_timeout passed".into() }), None)
             }
-        };
-        Ended { attempt: Attempt::new(outcome), answer: None, source, span: None }
+        }
     }
 
     /// Runs an attempt whose request's body is read as it is sent, within the limits of such.
-    async fn watch_stream(&self, making: &mut Making<'_, T>, progress: &Progress) -> Result<Ended<T::Body>, Limit> {
+    async fn watch_stream(&self, making: &mut Making<'_, T>, progress: &Progress) -> Result<(), Limit> {
         let options = &self.call.options;
         let began = Instant::now();
         let limits = StreamLimits { began, request: options.request_timeout, write_idle: options.write_idle_timeout };
@@ -283,9 +292,12 @@ impl<T: Take> Running<'_, T> {
         loop {
             let look_again = limits.look_again(Instant::now());
             let at = due().map(|due| due.at).into_iter().chain(look_again).chain(own).min();
-            let Some(at) = at else { return Ok(making.await) };
-            if let Ok(done) = timeout_at(at, &mut *making).await {
-                return Ok(done);
+            let Some(at) = at else {
+                making.await;
+                return Ok(());
+            };
+            if timeout_at(at, &mut *making).await.is_ok() {
+                return Ok(());
             }
             let now = Instant::now();
             if own.is_some_and(|own| own <= now) {

@@ -8,15 +8,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::header::{DATE, HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue};
+use http_body::Body as _;
 use oncebox_policy::{Attempt, Outcome};
-use tracing::Span;
 
 use super::head::Head;
 use super::take::{Take, TooLarge};
 use crate::body::{BoxError, Replay};
 use crate::conn::{Exchange, Failure};
 use crate::observe::TraceContext;
-use crate::options::{HttpVersion, TrafficClass};
+use crate::options::HttpVersion;
 use crate::pool::{Attempted, Began, Origin, Progress, Wanted};
 
 static SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");
@@ -32,34 +32,45 @@ pub(super) struct Parts<'a, T> {
     pub(super) read_idle_timeout: Option<Duration>,
 }
 
-/// An attempt under way.
+/// An attempt: under way, and then over.
 ///
 /// Its states are written out: what an `async` block holds at one `await` has its own room beside what it holds at the
-/// next, and of calls under way there are thousands, each copied until it is where it stays.
+/// next, and of calls under way there are thousands, each copied until it is where it stays. What came of it stays here
+/// too, since each of the futures around would hand it on by another copy.
 pub(super) struct Making<'a, T: Take> {
     origin: &'a Origin,
     parts: Parts<'a, T>,
+    /// Until it begins.
+    headers: Option<&'a mut HeaderMap>,
     progress: &'a Progress,
-    class: TrafficClass,
+    wanted: Wanted,
     state: State<'a, T>,
 }
 
 enum State<'a, T: Take> {
+    New,
     /// Sent on a stream that was free at once.
     Sent {
         id: u64,
         exchange: Exchange,
     },
-    /// Over before it was sent.
-    NotSent(Option<(u64, Failure)>),
     /// Waits for a stream or a connection first. In a box, since it is much larger.
     Waits(Pin<Box<dyn Future<Output = Attempted> + Send + 'a>>),
     /// The response has begun.
     Reads(Answered<T>),
-    Over,
+    Over(Ended<T::Body>),
+}
+
+/// A response that is being read.
+struct Answered<T: Take> {
+    facts: oncebox_policy::Response,
+    head: Option<http::response::Parts>,
+    at: At,
+    reading: T::Reading,
 }
 
 impl<'a, T: Take> Making<'a, T> {
+    #[inline]
     pub(super) fn new(
         origin: &'a Origin,
         parts: Parts<'a, T>,
@@ -67,100 +78,116 @@ impl<'a, T: Take> Making<'a, T> {
         headers: &'a mut HeaderMap,
         progress: &'a Progress,
     ) -> Self {
-        let Parts { version, head, trace, number, body, .. } = parts;
+        Self { origin, parts, headers: Some(headers), progress, wanted, state: State::New }
+    }
+
+    /// What came of it; `None` while it is under way.
+    pub(super) fn ended(&mut self) -> Option<&mut Ended<T::Body>> {
+        match &mut self.state {
+            State::Over(ended) => Some(ended),
+            _ => None,
+        }
+    }
+
+    /// The same, for those who go on without it.
+    pub(super) fn into_ended(self) -> Option<Ended<T::Body>> {
+        match self.state {
+            State::Over(ended) => Some(ended),
+            _ => None,
+        }
+    }
+
+    /// It ran into a limit.
+    pub(super) fn is_cut_off(&mut self, outcome: Outcome, source: Option<BoxError>) {
+        self.state = State::Over(Ended { attempt: Attempt::new(outcome), answer: None, source });
+    }
+
+    fn begin(&mut self, headers: &'a mut HeaderMap) {
+        let &Parts { version, head, trace, number, body, .. } = &self.parts;
         let mut request = move |version| {
-            let mut request = head.request(version, number, headers, body.attempt());
+            let body = body.attempt();
+            let mut request = head.request(version, number, headers, body.size_hint().exact());
             if let Some(trace) = trace {
                 trace.set(request.headers_mut());
             }
-            request
+            (request, body)
         };
-        let state = match origin.begin(version, &mut request, wanted, progress) {
-            Some(Began { id, exchange: Ok(exchange) }) => State::Sent { id, exchange },
-            Some(Began { id, exchange: Err(failure) }) => State::NotSent(Some((id, failure))),
-            None => State::Waits(Box::pin(origin.attempt(version, request, wanted, progress))),
-        };
-        Self { origin, parts, progress, class: wanted.class, state }
+        match self.origin.begin(version, &mut request, self.wanted, self.progress) {
+            Some(Began { id, exchange: Ok(exchange) }) => self.state = State::Sent { id, exchange },
+            Some(Began { id, exchange: Err(failure) }) => {
+                self.answered(self.origin.attempted(self.wanted.class, id, Err(failure)));
+            }
+            None => {
+                let waits = self.origin.attempt(version, request, self.wanted, self.progress);
+                self.state = State::Waits(Box::pin(waits));
+            }
+        }
     }
 
-    /// Whether the attempt is over, or its response is still to be read.
-    fn answered(&mut self, attempted: Attempted) -> Option<Ended<T::Body>> {
+    /// The attempt is over, or its response is still to be read.
+    fn answered(&mut self, attempted: Attempted) {
         let Attempted { connection, result, failed_dials, other_connection } = attempted;
         let at = At { connection, failed_dials, other_connection };
-        match result {
+        self.state = match result {
             Ok(response) => {
                 let facts = response_facts(response.status().as_u16(), response.headers());
                 let (head, mut body) = response.into_parts();
                 body.set_read_idle_timeout(self.parts.read_idle_timeout);
                 self.progress.reads_body();
-                self.state = State::Reads(Answered { facts, head, at, reading: self.parts.take.take(body) });
-                None
+                State::Reads(Answered { facts, head: Some(head), at, reading: self.parts.take.take(body) })
             }
             Err(Failure { outcome, source }) => {
-                Some(Ended { attempt: at.attempt(outcome), answer: None, source: Some(source), span: None })
+                State::Over(Ended { attempt: at.attempt(outcome), answer: None, source: Some(source) })
             }
-        }
+        };
     }
 }
 
-impl<T: Take> Future for Making<'_, T> {
-    type Output = Ended<T::Body>;
+/// Nothing in it is pinned: what is polled is `Unpin` by itself.
+impl<T: Take> Unpin for Making<'_, T> {}
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+impl<T: Take> Future for Making<'_, T> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
+        if let Some(headers) = this.headers.take() {
+            this.begin(headers);
+        }
         loop {
             let attempted = match &mut this.state {
                 State::Sent { id, exchange } => {
                     let result = ready!(Pin::new(exchange).poll(cx));
-                    this.origin.attempted(this.class, *id, result)
+                    this.origin.attempted(this.wanted.class, *id, result)
                 }
-                State::NotSent(failed) => match failed.take() {
-                    Some((id, failure)) => this.origin.attempted(this.class, id, Err(failure)),
-                    None => return Poll::Pending,
-                },
                 State::Waits(waits) => ready!(waits.as_mut().poll(cx)),
                 State::Reads(answered) => {
                     let read = ready!(Pin::new(&mut answered.reading).poll(cx));
-                    return Poll::Ready(match std::mem::replace(&mut this.state, State::Over) {
-                        State::Reads(answered) => answered.ended(read),
-                        _ => return Poll::Pending,
-                    });
+                    this.state = State::Over(answered.ended(read));
+                    return Poll::Ready(());
                 }
-                // It was told already.
-                State::Over => return Poll::Pending,
+                State::New | State::Over(_) => return Poll::Ready(()),
             };
-            if let Some(ended) = this.answered(attempted) {
-                this.state = State::Over;
-                return Poll::Ready(ended);
-            }
+            this.answered(attempted);
         }
     }
 }
 
-/// An attempt whose response has begun.
-struct Answered<T: Take> {
-    facts: oncebox_policy::Response,
-    head: http::response::Parts,
-    at: At,
-    reading: T::Reading,
-}
-
 impl<T: Take> Answered<T> {
-    fn ended(self, read: Result<T::Body, BoxError>) -> Ended<T::Body> {
-        let Self { mut facts, head, at, .. } = self;
+    fn ended(&mut self, read: Result<T::Body, BoxError>) -> Ended<T::Body> {
         let (answer, source) = match read {
-            Ok(body) => (Some(http::Response::from_parts(head, body)), None),
+            Ok(body) => (self.head.take().map(|head| http::Response::from_parts(head, body)), None),
             Err(error) => {
                 if error.is::<TooLarge>() {
                     // It is complete as far as the server is concerned: asking again would change nothing.
-                    facts = oncebox_policy::Response::new(facts.status);
+                    self.facts = oncebox_policy::Response::new(self.facts.status);
                 } else {
-                    facts.body = oncebox_policy::ResponseBody::Broken;
+                    self.facts.body = oncebox_policy::ResponseBody::Broken;
                 }
                 (None, Some(error))
             }
         };
-        Ended { attempt: at.attempt(Outcome::Responded(facts)), answer, source, span: None }
+        Ended { attempt: self.at.attempt(Outcome::Responded(self.facts)), answer, source }
     }
 }
 
@@ -169,8 +196,6 @@ pub(crate) struct Ended<B> {
     pub(crate) attempt: Attempt,
     pub(crate) answer: Option<http::Response<B>>,
     pub(crate) source: Option<BoxError>,
-    /// Where somebody looks at it.
-    pub(super) span: Option<Box<Span>>,
 }
 
 /// Where an attempt took place.
@@ -181,8 +206,8 @@ struct At {
 }
 
 impl At {
-    fn attempt(self, outcome: Outcome) -> Attempt {
-        let Self { connection, other_connection, failed_dials } = self;
+    fn attempt(&self, outcome: Outcome) -> Attempt {
+        let Self { connection, other_connection, failed_dials } = *self;
         Attempt { connection, other_connection, failed_dials, ..Attempt::new(outcome) }
     }
 }

@@ -4,10 +4,8 @@ use std::fmt;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderName, TE};
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
-use http_body::Body as _;
 
 use super::headers::Headers;
-use crate::body::AttemptBody;
 use crate::options::HttpVersion;
 use crate::pool::Redacted;
 
@@ -31,16 +29,16 @@ impl Head {
         Self { method, uri, headers: Headers::of(headers), describes_connection }
     }
 
-    /// The request of an attempt. The first that gets so far takes `given`, the headers as they were given.
+    /// The request of an attempt. The first that gets so far takes `given`, the headers as they were given. `length` is
+    /// that of its body, where it is known.
     pub(super) fn request(
         &self,
         version: HttpVersion,
         number: usize,
         given: &mut HeaderMap,
-        body: AttemptBody,
-    ) -> Request<AttemptBody> {
-        let length = body.size_hint().exact();
-        let mut request = Request::new(body);
+        length: Option<u64>,
+    ) -> Request<()> {
+        let mut request = Request::new(());
         *request.method_mut() = self.method.clone();
         *request.headers_mut() = std::mem::take(given);
         if request.headers().is_empty() {

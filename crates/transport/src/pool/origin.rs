@@ -149,7 +149,7 @@ impl Origin {
     pub(crate) fn begin(
         &self,
         version: HttpVersion,
-        request: &mut impl FnMut(HttpVersion) -> http::Request<AttemptBody>,
+        request: &mut impl FnMut(HttpVersion) -> (http::Request<()>, AttemptBody),
         wanted: Wanted,
         progress: &Progress,
     ) -> Option<Began> {
@@ -162,7 +162,7 @@ impl Origin {
     pub(crate) async fn attempt(
         &self,
         version: HttpVersion,
-        mut request: impl FnMut(HttpVersion) -> http::Request<AttemptBody>,
+        mut request: impl FnMut(HttpVersion) -> (http::Request<()>, AttemptBody),
         wanted: Wanted,
         progress: &Progress,
     ) -> Attempted {
@@ -183,7 +183,8 @@ impl Origin {
                 Err(Unserved::ChoseHttp1) => self.chose_http1.store(true, Ordering::Release),
             }
         }
-        self.attempt_http1(request(HttpVersion::Http1), wanted, progress).await
+        let (head, body) = request(HttpVersion::Http1);
+        self.attempt_http1(head.map(|()| body), wanted, progress).await
     }
 
     /// Whether HTTP/2 is tried, and then whether the server may still choose.
@@ -199,12 +200,13 @@ impl Origin {
 
     fn sent(
         permit: Permit,
-        request: &mut impl FnMut(HttpVersion) -> http::Request<AttemptBody>,
+        request: &mut impl FnMut(HttpVersion) -> (http::Request<()>, AttemptBody),
         progress: &Progress,
     ) -> Began {
         let id = permit.connection().id();
         progress.is(SENT);
-        Began { id, exchange: Exchange::start(permit, request(HttpVersion::Http2)) }
+        let (head, body) = request(HttpVersion::Http2);
+        Began { id, exchange: Exchange::start(permit, head, body) }
     }
 
     /// What came of a request that was sent.

@@ -34,10 +34,8 @@ type Upload = Pin<Box<dyn Future<Output = Result<(), UploadError>> + Send>>;
 
 impl Exchange {
     /// Sends a request on the permit's connection. A body that is at hand is sent at once.
-    pub(crate) fn start(permit: Permit, request: Request<AttemptBody>) -> Result<Self, Failure> {
+    pub(crate) fn start(permit: Permit, head: Request<()>, body: AttemptBody) -> Result<Self, Failure> {
         let mut sender = permit.connection().sender.clone();
-        let (head, body) = request.into_parts();
-        let head = Request::from_parts(head, ());
         // A clone has no request of its own pending, so that it is always ready; the stream is within the peer's cap.
         let (response, mut stream) = match sender.send_request(head, body.is_end_stream()) {
             Ok(sent) => sent,
