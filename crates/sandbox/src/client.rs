@@ -12,8 +12,9 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use oncebox_protocol::Operation;
 use oncebox_protocol::headers::X_API_KEY;
 use oncebox_transport::policy::IdempotencyKeys;
+use oncebox_transport::policy::Policy;
 use oncebox_transport::policy::create::Intent;
-use oncebox_transport::{Body, BoxError, CallOptions, History, HttpVersion};
+use oncebox_transport::{Body, BoxError, History, HttpVersion};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -21,6 +22,7 @@ use crate::config::{Config, Credentials, Given, VARIABLES, api_key};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind};
 use crate::once::{CreateOptions, Creates, Leftover, Order, Origin, lock};
+use crate::options::{CallOptions, Own};
 use crate::sandbox::Sandbox;
 
 pub(crate) static AGENT: HeaderValue = HeaderValue::from_static(concat!("oncebox-rust/", env!("CARGO_PKG_VERSION")));
@@ -41,6 +43,8 @@ pub(crate) static AGENT: HeaderValue = HeaderValue::from_static(concat!("oncebox
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
+    /// Options over those of the client that it comes from.
+    own: Arc<Own>,
 }
 
 struct Inner {
@@ -101,7 +105,10 @@ impl Client {
         };
         // Nothing of the environment: it speaks of another server.
         let config = Config::resolve(given, &|_| None)?;
-        Ok(Self { inner: Arc::new(Inner { config, creates: Creates::default(), local: Mutex::new(Some(server)) }) })
+        Ok(Self {
+            inner: Arc::new(Inner { config, creates: Creates::default(), local: Mutex::new(Some(server)) }),
+            own: Arc::default(),
+        })
     }
 
     /// Finds out what became of a create: the sandbox that carries this intent, or `None` when none was made. From any
@@ -146,6 +153,45 @@ impl Client {
         left
     }
 
+    /// The same client, whose calls have these options in place of its own. It shares everything with this one: pool,
+    /// creates under way, the embedded host.
+    ///
+    /// ```no_run
+    /// # async fn example(client: oncebox::Client) -> Result<(), oncebox::Error> {
+    /// use oncebox::{CallOptions, Sandbox};
+    ///
+    /// let once = client.with(CallOptions::new().retries(0).header("x-team", "blue"))?;
+    /// let running = Sandbox::list(&once).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) for an option that makes no sense.
+    pub fn with(&self, options: CallOptions) -> Result<Self, Error> {
+        Ok(Self { inner: Arc::clone(&self.inner), own: Arc::new(self.own.with(options)?) })
+    }
+
+    pub(crate) fn own(&self) -> &Own {
+        &self.own
+    }
+
+    /// What decides about repeats.
+    pub(crate) fn policy(&self) -> Policy {
+        let mut policy = self.transport().policy().clone();
+        policy.retries = self.own.retries.unwrap_or(policy.retries);
+        policy.connection_retries = self.own.connection_retries.unwrap_or(policy.connection_retries);
+        policy
+    }
+
+    /// The deadline of a call; `None`: there is none.
+    pub(crate) fn request_timeout(&self) -> Option<Duration> {
+        match self.own.request_timeout {
+            Some(own) => (!own.is_zero()).then_some(own),
+            None => self.transport().request_timeout(),
+        }
+    }
+
     pub(crate) fn creates(&self) -> &Creates {
         &self.inner.creates
     }
@@ -179,6 +225,7 @@ impl Client {
             .map_err(|e| Error::invalid(format!("{}: {e}", call.operation.id)))?;
         let headers = request.headers_mut();
         headers.extend(self.inner.config.headers.clone());
+        headers.extend(self.own.headers.clone());
         headers.extend(call.headers);
         headers.insert(X_API_KEY, key);
         if let Some(host) = self.endpoint().host_of_api() {
@@ -193,12 +240,15 @@ impl Client {
     }
 
     fn key(&self) -> Option<HeaderValue> {
+        if self.own.api_key.is_some() {
+            return self.own.api_key.clone();
+        }
         lock(&self.inner.config.api_key).clone()
     }
 
     /// Whether another key can be had than the one that was refused.
     pub(crate) fn can_ask_for_a_key(&self) -> bool {
-        self.inner.config.credentials.is_some()
+        self.inner.config.credentials.is_some() && self.own.api_key.is_none()
     }
 
     /// Asks for a key, unless somebody else has replaced the refused one already.
@@ -219,14 +269,14 @@ impl Client {
     /// Makes a control-plane call and reads its answer.
     pub(crate) async fn call(&self, call: ApiCall<'_>) -> Result<Response<Bytes>, Error> {
         let (operation, action) = (call.operation, call.action);
-        let mut options = CallOptions::new().mints(operation.mints);
+        let mut options = self.own.apply(oncebox_transport::CallOptions::new().mints(operation.mints));
         if let Some(permit) = operation.permit() {
             options = options.permit(permit);
         }
         if let Some(timeout) = call.request_timeout {
             options = options.request_timeout(timeout);
         }
-        let again = self.inner.config.credentials.as_ref().map(|_| call.clone());
+        let again = self.can_ask_for_a_key().then(|| call.clone());
         let request = self.request(call).await?;
         let refused = request.headers().get(X_API_KEY).cloned();
         let failed = |error| Error::transport(action, error);
@@ -440,6 +490,7 @@ impl ClientBuilder {
                 #[cfg(feature = "local")]
                 local: Mutex::default(),
             }),
+            own: Arc::default(),
         })
     }
 }

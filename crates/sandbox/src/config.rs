@@ -74,7 +74,8 @@ impl Config {
             (key, _) => Some(api_key(key.clone().or_else(|| variable("E2B_API_KEY")))?),
         };
         let endpoint = endpoint(&given, &variable)?;
-        let headers = given.headers.iter().map(|(name, value)| header(name, value)).collect::<Result<_, _>>()?;
+        let headers =
+            given.headers.iter().map(|(name, value)| header("api_header", name, value)).collect::<Result<_, _>>()?;
 
         let mut transport = oncebox_transport::Client::builder();
         for pem in &given.root_certificates {
@@ -184,16 +185,16 @@ pub(crate) fn api_key(key: Option<String>) -> Result<HeaderValue, Error> {
     Ok(value)
 }
 
-fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
+pub(crate) fn header(option: &str, name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Error> {
     // The value may be a secret.
     match (HeaderName::try_from(name), HeaderValue::try_from(value)) {
         (Ok(name), Ok(value)) => Ok((name, value)),
-        _ => Err(Error::invalid(format!("api_header: {name:?} and its value make no header"))),
+        _ => Err(Error::invalid(format!("{option}: {name:?} and its value make no header"))),
     }
 }
 
 /// The policy's own check, which names the option, the value and the rule.
-fn retries(option: &'static str, text: &str) -> Result<u32, Error> {
+pub(crate) fn retries(option: &'static str, text: &str) -> Result<u32, Error> {
     retries_option(option, text).map_err(|error| Error::invalid(error.to_string()))
 }
 

@@ -51,6 +51,7 @@ mod error;
 mod files;
 mod fleet;
 mod once;
+mod options;
 mod rpc;
 mod sandbox;
 
@@ -62,12 +63,13 @@ pub use error::{Error, ErrorKind};
 pub use files::{Entry, EntryKind, Files};
 pub use fleet::{Fleet, FleetProgress, FleetReport};
 pub use once::Leftover;
+pub use options::CallOptions;
 pub use sandbox::{
     Came, CreateSandbox, Killed, ListSandboxes, NetworkUpdate, Pages, Pause, Paused, Sandbox, SandboxInfo,
     SandboxLogEntry, SandboxMetric, SandboxState, Snapshot,
 };
 
-pub use oncebox_protocol::api::SandboxNetwork;
+pub use oncebox_protocol::api::{SandboxIam, SandboxIamToken, SandboxNetwork};
 pub use oncebox_protocol::envd_rest::WrittenFile;
 pub use oncebox_transport::policy::IdempotencyKeys;
 pub use oncebox_transport::{Body, BodyError, BoxError, HttpVersion, ResponseBody};

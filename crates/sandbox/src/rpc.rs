@@ -20,7 +20,8 @@ use oncebox_transport::{Body, BodyError, BoxError, CallOptions, History, Respons
 
 use crate::client::AGENT;
 use crate::endpoint::ENVD_PORT;
-use crate::sandbox::{Successor, check_successor};
+use crate::once::Fate;
+use crate::sandbox::check_fate;
 use crate::{Client, Error};
 
 /// How often envd shows that a silent stream is alive, in seconds (protocol fact: what the official SDKs ask for; it
@@ -39,7 +40,7 @@ pub(crate) struct Envd {
     client: Client,
     base: String,
     headers: HeaderMap,
-    successor: Successor,
+    fate: Arc<Fate>,
 }
 
 impl Envd {
@@ -54,12 +55,17 @@ impl Envd {
         if let Some(token) = token {
             headers.insert(X_ACCESS_TOKEN, secret(token.expose(), "the sandbox's access token")?);
         }
-        Ok(Self { client: client.clone(), base, headers, successor: Successor::default() })
+        Ok(Self { client: client.clone(), base, headers, fate: Arc::default() })
     }
 
     /// Where it is told that the sandbox lost to another one of its intent.
-    pub(crate) fn superseded_by(self, successor: Successor) -> Self {
-        Self { successor, ..self }
+    pub(crate) fn shares(self, fate: Arc<Fate>) -> Self {
+        Self { fate, ..self }
+    }
+
+    /// The same way with another client's options.
+    pub(crate) fn of(&self, client: &Client) -> Self {
+        Self { client: client.clone(), ..self.clone() }
     }
 
     pub(crate) fn process(&self, call: RpcCall<'_>) -> Result<ProcessClient<RpcTransport>, Error> {
@@ -73,7 +79,7 @@ impl Envd {
     }
 
     fn rpc(&self, call: RpcCall<'_>) -> Result<(RpcTransport, ClientConfig), Error> {
-        check_successor(&self.successor, "call the sandbox")?;
+        check_fate(&self.fate, "call the sandbox")?;
         let base: Uri = self.base.parse().map_err(|e| Error::invalid(format!("sandbox_url: {e}")))?;
         let mut headers = self.headers.clone();
         headers.insert(KEEPALIVE_PING_INTERVAL, HeaderValue::from(KEEPALIVE_SECONDS));
@@ -97,7 +103,7 @@ impl Envd {
         headers: HeaderMap,
         body: Body,
     ) -> Result<Response<ResponseBody>, Error> {
-        check_successor(&self.successor, action)?;
+        check_fate(&self.fate, action)?;
         let mut request = Request::builder()
             .method(operation.method.clone())
             .uri(format!("{}{}{query}", self.base, operation.path))
@@ -108,7 +114,7 @@ impl Envd {
         let response = self
             .client
             .transport()
-            .send(request, sandbox_options(operation))
+            .send(request, self.client.own().apply(sandbox_options(operation)))
             .await
             .map_err(|error| Error::transport(action, error))?
             .into_http();
@@ -202,7 +208,7 @@ impl RpcTransport {
         head.headers.extend(self.headers);
         let table = Table::envd();
         let options = match table.find(&head.method, head.uri.path()) {
-            Some(operation) => sandbox_options(operation),
+            Some(operation) => self.client.own().apply(sandbox_options(operation)),
             None => CallOptions::new().retries(0),
         };
         let request = Request::from_parts(head, Body::from(body));

@@ -13,7 +13,7 @@ pub use list::{ListSandboxes, Pages, SandboxInfo, SandboxState};
 pub use observe::{NetworkUpdate, SandboxLogEntry, SandboxMetric};
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,6 +25,8 @@ use crate::client::{ApiCall, parse};
 use crate::commands::Commands;
 use crate::error::{Error, ErrorKind};
 use crate::files::Files;
+use crate::once::Fate;
+use crate::options::CallOptions;
 use crate::rpc::Envd;
 
 /// The longest lifetime that can be asked for in one call. Servers have lower limits of their own.
@@ -41,6 +43,7 @@ pub struct Sandbox {
     inner: Arc<Inner>,
 }
 
+#[derive(Clone)]
 struct Inner {
     client: Client,
     envd: Envd,
@@ -51,11 +54,8 @@ struct Inner {
     token: Option<SecretString>,
     intent: Option<String>,
     came: Came,
-    successor: Successor,
+    fate: Arc<Fate>,
 }
-
-/// Where the handle's sandbox lost to another one of its intent: the id of that one.
-pub(crate) type Successor = Arc<OnceLock<String>>;
 
 /// How a handle came to its sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl Sandbox {
                 response => response?,
             }
         };
-        Self::build(client, parse(ACTION, &response)?, None, Came::Connected, Successor::default())
+        Self::build(client, parse(ACTION, &response)?, None, Came::Connected, Arc::default())
     }
 
     /// Lists sandboxes. Set filters on what this returns, and await it.
@@ -136,9 +136,9 @@ impl Sandbox {
         answer: api::Sandbox,
         intent: String,
         came: Came,
-        successor: Successor,
+        fate: Arc<Fate>,
     ) -> Result<Self, Error> {
-        Self::build(client, answer, Some(intent), came, successor)
+        Self::build(client, answer, Some(intent), came, fate)
     }
 
     fn build(
@@ -146,12 +146,12 @@ impl Sandbox {
         answer: api::Sandbox,
         intent: Option<String>,
         came: Came,
-        successor: Successor,
+        fate: Arc<Fate>,
     ) -> Result<Self, Error> {
         check_id(&answer.sandbox_id)
             .map_err(|_| Error::malformed("make the sandbox", format!("its id is {:?}", answer.sandbox_id)))?;
         let envd = Envd::new(client, &answer.sandbox_id, answer.domain.as_deref(), answer.envd_access_token.as_ref())?
-            .superseded_by(Arc::clone(&successor));
+            .shares(Arc::clone(&fate));
         Ok(Self {
             inner: Arc::new(Inner {
                 client: client.clone(),
@@ -163,7 +163,7 @@ impl Sandbox {
                 token: answer.envd_access_token,
                 intent,
                 came,
-                successor,
+                fate,
             }),
         })
     }
@@ -196,12 +196,34 @@ impl Sandbox {
     /// Where two sandboxes were made for one intent, and this is the one that does not stay: the id of the other.
     /// [`connect`](Self::connect) to that one.
     pub fn superseded_by(&self) -> Option<&str> {
-        self.inner.successor.get().map(String::as_str)
+        self.inner.fate.successor()
+    }
+
+    /// The same sandbox, whose calls have these options in place of the client's. Calls to the sandbox itself take
+    /// retries, connection retries and the request timeout from them, and neither headers nor key.
+    ///
+    /// ```no_run
+    /// # async fn example(sandbox: oncebox::Sandbox) -> Result<(), oncebox::Error> {
+    /// use std::time::Duration;
+    /// use oncebox::CallOptions;
+    ///
+    /// let patient = CallOptions::new().retries(10).request_timeout(Duration::from_secs(300));
+    /// sandbox.with(patient)?.pause(oncebox::Pause::full()).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::with`].
+    pub fn with(&self, options: CallOptions) -> Result<Self, Error> {
+        let client = self.inner.client.with(options)?;
+        let envd = self.inner.envd.of(&client);
+        Ok(Self { inner: Arc::new(Inner { client, envd, ..Inner::clone(&self.inner) }) })
     }
 
     /// Makes a control-plane call about it.
     pub(crate) async fn call(&self, call: ApiCall<'_>) -> Result<Response<Bytes>, Error> {
-        check_successor(&self.inner.successor, call.action)?;
+        check_fate(&self.inner.fate, call.action)?;
         self.inner.client.call(call).await
     }
 
@@ -257,11 +279,18 @@ impl Sandbox {
     /// When the control plane could not be asked. That it has already ended is no error.
     pub async fn kill(&self) -> Result<Killed, Error> {
         let call = ApiCall::new(&operations::KILL_SANDBOX, "kill the sandbox", [self.inner.id.as_str()]);
-        match self.inner.client.call(call).await {
-            Ok(_) => Ok(Killed::Now),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(found_gone(&error)),
-            Err(error) => Err(error),
-        }
+        let killed = match self.inner.client.call(call).await {
+            Ok(_) => Killed::Now,
+            Err(error) if error.kind() == ErrorKind::NotFound => found_gone(&error),
+            Err(error) => return Err(error),
+        };
+        self.unwant();
+        Ok(killed)
+    }
+
+    /// Has a sweep that still goes on leave no double of it either.
+    pub(crate) fn unwant(&self) {
+        self.inner.fate.unwant();
     }
 
     pub(crate) fn envd(&self) -> &Envd {
@@ -284,8 +313,8 @@ impl fmt::Debug for Sandbox {
 }
 
 /// A handle whose sandbox lost to another of its intent is of no use, and says so.
-pub(crate) fn check_successor(successor: &Successor, action: &str) -> Result<(), Error> {
-    match successor.get() {
+pub(crate) fn check_fate(fate: &Fate, action: &str) -> Result<(), Error> {
+    match fate.successor() {
         None => Ok(()),
         Some(other) => Err(Error::new(
             ErrorKind::Superseded,

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 pub(crate) use document::How;
 use document::{Answer, Fault, Filter, GROUPS, Keys, When};
 use effects::{Effects, What};
-use plan::{Allowance, Plan};
+use plan::{Allowance, Decision, Plan};
 
 use crate::dispatch;
 use crate::refusal::Refusal;
@@ -108,13 +108,25 @@ impl Misbehaviour {
             return Ok(handle(request).await);
         }
         let decision = plan.decide(operation.map(|operation| operation.id.as_ref()), request.headers());
-        if !decision.latency.is_zero() {
+        if !has_effect && !decision.latency.is_zero() {
             tokio::time::sleep(decision.latency).await;
         }
-        let mut call = match Call::new(self, sandbox, operation, request, handle).await {
+        let call = match Call::new(self, sandbox, operation, request, handle).await {
             Ok(call) => call,
             Err(refusal) => return Ok(refusal.into_response()),
         };
+        if !has_effect || decision.latency.is_zero() {
+            return Self::carry_through(call, plan, decision).await;
+        }
+        // A client that goes away meanwhile takes nothing back.
+        let later = tokio::spawn(async move {
+            tokio::time::sleep(decision.latency).await;
+            Self::carry_through(call, plan, decision).await
+        });
+        later.await.unwrap_or(Err(How::Close))
+    }
+
+    async fn carry_through(mut call: Call, plan: Arc<Plan>, decision: Decision) -> Result<Response, How> {
         if let Some(refused) = call.bend(&plan) {
             return Ok(refused);
         }

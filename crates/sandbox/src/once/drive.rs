@@ -1,6 +1,6 @@
 //! Does what the create machine says, one action at a time.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -13,12 +13,13 @@ use oncebox_transport::policy::{Attempt, Options, Outcome, Purpose, ReturnReason
 use oncebox_transport::{Attempted, Place, RetryBudget};
 use tokio::time::{Instant, sleep_until};
 
+use super::fate::UnderWay;
 use super::flight::Flight;
 use super::wire::{self, Wire};
 use super::{ACTION, Ending, Leftover, Order, Origin, kill};
 use crate::Client;
 use crate::error::{Error, ErrorKind};
-use crate::sandbox::{Came, Sandbox, Successor};
+use crate::sandbox::{Came, Sandbox};
 
 /// Lifetime in seconds when none is given: v1's default differs, so it is always sent (protocol fact: v2's default).
 const DEFAULT_LIFETIME: i64 = 300;
@@ -43,7 +44,7 @@ pub(super) struct Driver {
     /// The sandbox as it was answered last.
     made: Option<api::Sandbox>,
     /// Told when the handle's sandbox loses to another of the same intent.
-    successor: Successor,
+    under_way: UnderWay,
     /// The sandbox that the caller gets.
     handle: Option<String>,
 }
@@ -66,8 +67,8 @@ impl Driver {
         let options = client.create_options();
         let call = create::Call {
             options: Options {
-                policy: transport.policy().clone(),
-                request_timeout: given.unwrap_or_else(|| transport.request_timeout()),
+                policy: client.policy(),
+                request_timeout: given.unwrap_or_else(|| client.request_timeout()),
                 idempotency_keys: options.idempotency_keys,
                 settle: options.settle,
                 cleanup_timeout: options.cleanup_timeout,
@@ -103,7 +104,7 @@ impl Driver {
             last_connection: None,
             answer: None,
             made: None,
-            successor: Arc::new(OnceLock::new()),
+            under_way: UnderWay::new(),
             handle: None,
         })
     }
@@ -127,7 +128,7 @@ impl Driver {
                 Action::Unknown(end) => self.publish(Some(now), |driver| Err(driver.unknown(&end))),
                 Action::Superseded { lost, by } => {
                     tracing::warn!(intent = %self.order.intent, lost, by, "a sandbox lost to another of its intent");
-                    let _ = self.successor.set(by);
+                    self.under_way.fate().lost_to(by);
                     None
                 }
                 Action::Finished { left, certain } => return self.finished(left, certain, abandoned).await,
@@ -162,9 +163,16 @@ impl Driver {
         if *abandoned || (is_over && !matches!(action, Action::Wait { .. })) {
             return self.execute(action).await;
         }
+        let fate = Arc::clone(self.under_way.fate());
         tokio::select! {
             biased;
             input = self.execute(action) => input,
+            // Its handle killed it: a double that was made before it must not stay in its place.
+            () = fate.unwanted() => {
+                *abandoned = true;
+                self.handle = None;
+                Ok(Input::Abandoned { sent: is_send })
+            }
             () = flight.given_up() => {
                 *abandoned = true;
                 if let Some(id) = self.handle.take() {
@@ -350,8 +358,8 @@ impl Driver {
             return Err(Error::malformed(ACTION, format!("sandbox {} was not described", done.id)).with_intent(&intent));
         };
         self.handle = (self.order.origin != Origin::Resolve).then(|| done.id.clone());
-        let successor = Arc::clone(&self.successor);
-        Sandbox::made(&self.client, made, intent.clone(), came, successor).map_err(|error| error.with_intent(&intent))
+        let fate = Arc::clone(self.under_way.fate());
+        Sandbox::made(&self.client, made, intent.clone(), came, fate).map_err(|error| error.with_intent(&intent))
     }
 
     fn not_done(&self, end: &NotDone) -> Ending {

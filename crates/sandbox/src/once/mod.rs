@@ -4,6 +4,7 @@
 //! when the caller goes away, the task becomes the janitor of what it has sent.
 
 mod drive;
+mod fate;
 mod flight;
 mod wire;
 
@@ -24,6 +25,7 @@ use crate::error::{Error, ErrorKind};
 use crate::fleet::Pacer;
 use crate::sandbox::Sandbox;
 use drive::Driver;
+pub(crate) use fate::Fate;
 use flight::Flight;
 
 /// How creates are made, as the client's options say.

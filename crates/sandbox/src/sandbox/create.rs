@@ -15,13 +15,16 @@ use crate::Client;
 use crate::error::{Error, ErrorKind};
 use crate::fleet::Pacer;
 use crate::once::{ACTION, Order, Origin};
-use oncebox_protocol::api::{AutoResume, SandboxNetwork, VolumeMount};
+use oncebox_protocol::api::{AutoResume, SandboxIam, SandboxNetwork, VolumeMount};
 
 /// Metadata of our own begins with this, and is not shown.
 pub(super) const RESERVED_METADATA: &str = "oncebox.";
 
 /// The template when none is named (protocol fact).
 const DEFAULT_TEMPLATE: &str = "base";
+
+/// Tokens of one sandbox (protocol fact).
+const MAX_IAM_TOKENS: usize = 5;
 
 /// A sandbox about to be made: see [`Sandbox::create`]. Await it.
 ///
@@ -121,6 +124,13 @@ impl CreateSandbox {
     /// Configuration of the MCP gateway inside the sandbox.
     pub fn mcp(mut self, servers: serde_json::Map<String, serde_json::Value>) -> Self {
         self.more.mcp = Some(servers);
+        self
+    }
+
+    /// Identities that the sandbox may prove to others: for whom, and which kind of token, by the name that the sandbox
+    /// knows it by. At most 5.
+    pub fn iam(mut self, iam: SandboxIam) -> Self {
+        self.more.iam = Some(iam);
         self
     }
 
@@ -229,6 +239,11 @@ impl CreateSandbox {
         if let Some(name) = self.envs.keys().find(|name| !is_env_name(name)) {
             return Err(Error::invalid(format!("env: {name:?} is no name for an environment variable")));
         }
+        if let Some(count) = self.more.iam.as_ref().and_then(|iam| iam.tokens.as_ref()).map(BTreeMap::len)
+            && count > MAX_IAM_TOKENS
+        {
+            return Err(Error::invalid(format!("iam: {count} tokens; a sandbox has at most {MAX_IAM_TOKENS}")));
+        }
         Ok(api::NewSandbox {
             template_id: self.template.clone(),
             timeout: self.lifetime.map(lifetime_seconds).transpose()?,
@@ -285,6 +300,7 @@ impl Scope {
 impl Drop for Scope {
     fn drop(&mut self) {
         if let Some(sandbox) = self.sandbox.take() {
+            sandbox.unwant();
             let client = sandbox.client();
             client.creates().kill_later(client, sandbox.id().to_owned(), &self.runtime);
         }
@@ -298,6 +314,8 @@ pub(crate) fn is_env_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use oncebox_protocol::api::SandboxIamToken;
+
     use super::*;
 
     fn create() -> CreateSandbox {
@@ -312,6 +330,12 @@ mod tests {
             (create().metadata("oncebox.intent", "x"), "metadata: \"oncebox.intent\" begins with \"oncebox.\""),
             (create().env("A=B", "x"), "env: \"A=B\" is no name"),
             (create().lifetime(Duration::ZERO), "must be longer than zero"),
+            (
+                create().iam(SandboxIam {
+                    tokens: Some((0..6).map(|n| (n.to_string(), SandboxIamToken::default())).collect()),
+                }),
+                "iam: 6 tokens",
+            ),
             (create().intent("ABC"), "intent: \"ABC\": an intent is 32 lower-case hex digits"),
             (create().idempotency_key("A"), "idempotency_key: \"A\" does not consist of"),
         ] {

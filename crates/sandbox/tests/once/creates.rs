@@ -207,6 +207,27 @@ async fn an_effect_that_two_sends_had_is_swept_to_one() {
 }
 
 #[tokio::test]
+async fn a_double_does_not_outlive_the_kill_of_its_handle() {
+    // Both sends had their effect. The handle is killed before the sweep, whose rule would keep the first.
+    let server = Server::with_faults(json!({"keys": "ignored", "rules": [on_create(1, status(503, "after"))]})).await;
+    let client = server.client();
+    let sandbox = Sandbox::create(&client).await.unwrap();
+    sandbox.kill().await.unwrap();
+    Sandbox::create(&client)
+        .scoped(|_| async { Err::<(), _>(oncebox::Error::clone(&error().await)) })
+        .await
+        .unwrap_err();
+    assert_eq!(server.counts().await["createSandbox"], 3);
+    assert!(client.close().await.is_empty());
+    assert!(server.alive().await.is_empty());
+}
+
+/// Some error.
+async fn error() -> oncebox::Error {
+    Sandbox::connect(&Server::start().await.client(), "").await.unwrap_err()
+}
+
+#[tokio::test]
 async fn a_kill_whose_answer_is_lost_was_by_an_earlier_attempt() {
     let lost = json!({"on": ["kill"], "times": 1, "fault": cut("after")});
     let server = Server::start().await;

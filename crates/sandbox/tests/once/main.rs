@@ -7,6 +7,7 @@
 
 mod creates;
 mod fleet;
+mod holds;
 mod storm;
 mod support;
 mod surface;

@@ -140,8 +140,10 @@ async fn every_create_happens_once_with_keys_ignored() {
 
 #[tokio::test]
 async fn every_create_happens_once_with_keys_honoured() {
-    for seed in SEEDS {
-        holds(seed, json!({}), |builder| builder.idempotency_keys(IdempotencyKeys::Auto)).await;
+    for (seed, keys) in
+        SEEDS.into_iter().zip([IdempotencyKeys::Honoured, IdempotencyKeys::Auto, IdempotencyKeys::Honoured])
+    {
+        holds(seed, json!({}), |builder| builder.idempotency_keys(keys)).await;
     }
 }
 
