@@ -3,6 +3,7 @@
 mod bench;
 mod codegen;
 mod command;
+mod compat;
 mod lint;
 mod setup;
 mod sim;
@@ -16,6 +17,7 @@ const USAGE: &str = "usage: cargo xtask <task>
 
   test [--no-skip]    build and run every test whose tools are present; with --no-skip, a skipped test is a failure
   lint                formatting, clippy and documentation with warnings denied, generated files current
+  compat [--write]    run the official SDKs and CLI on the local server and compare docs/compatibility.md, or write it
   codegen [--check]   write all generated files; with --check, fail if any is stale
   setup --system      install what the tests need from Debian's packages
   sim --seeds N       client and server over a simulated network, for the seeds up to N
@@ -32,6 +34,8 @@ fn main() -> ExitCode {
         ["bench", name] => bench::run_one(&root(), name),
         ["test"] => test::run_all(&root(), false),
         ["test", "--no-skip"] => test::run_all(&root(), true),
+        ["compat"] => compat::run(&root(), false),
+        ["compat", "--write"] => compat::run(&root(), true),
         ["lint"] => lint::run_all(&root()),
         ["sim", "--seeds", seeds] => sim::run_all(&root(), seeds),
         ["soak", "--minutes", minutes] => soak::run_for(&root(), minutes),

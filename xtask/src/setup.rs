@@ -8,9 +8,10 @@ use std::process::Command;
 use crate::command::{is_present, run};
 
 /// A program that some test needs, and the Debian package that has it.
-const TOOLS: [(&str, &str); 6] = [
+const TOOLS: [(&str, &str); 7] = [
     ("python3", "python3"),
     ("curl", "curl"),
+    ("git", "git"),
     ("nghttp", "nghttp2-client"),
     ("nghttpx", "nghttp2-proxy"),
     ("nginx", "nginx-light"),

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{cargo, is_present, run, run_watched};
+use crate::compat::{self, Outcome};
 
 /// A test prints this, its name and the reason when a tool or a kernel feature that it needs is missing.
 const SKIP_MARK: &str = "SKIP ";
 
 /// Packages of other languages go here; git ignores it.
-const TOOLS_FOLDER: &str = ".tools";
+pub(crate) const TOOLS_FOLDER: &str = ".tools";
 
 /// Runs all. With `no_skip` a skipped test is a failure.
 pub(crate) fn run_all(root: &Path, no_skip: bool) -> Result<(), String> {
@@ -20,7 +21,7 @@ pub(crate) fn run_all(root: &Path, no_skip: bool) -> Result<(), String> {
         let python_with_h2 = python_with_h2(root);
         rust(root, python_with_h2.as_deref(), &mut report);
         report.take("documentation examples", run(&mut cargo(root, &["test", "--workspace", "--doc"])));
-        python_sdk(root, &mut report);
+        official_sdks(root, &mut report);
     }
     report.finish(no_skip)
 }
@@ -62,36 +63,25 @@ fn python_with_h2(root: &Path) -> Option<PathBuf> {
     virtual_environment(root, "python-h2", &root.join("crates/faults/tests/requirements.txt")).ok()
 }
 
-/// The official Python SDK, as published, against the local server.
-fn python_sdk(root: &Path, report: &mut Report) {
-    const NAME: &str = "the official Python SDK on the local server";
-    let tests = root.join("crates/local/tests/python");
-    if !is_present("python3") {
-        report.skipped.insert(format!("{NAME}: no python3"));
-        return;
-    }
-    let python = match virtual_environment(root, "python-sdk", &tests.join("requirements.txt")) {
-        Ok(python) => python,
-        Err(reason) => {
+/// The official SDKs and the CLI against the local server.
+fn official_sdks(root: &Path, report: &mut Report) {
+    const NAME: &str = "the official SDKs and CLI on the local server";
+    match compat::run_all(root, false) {
+        Outcome::Passed => report.take(NAME, Ok(())),
+        Outcome::Skipped(reason) => {
             report.skipped.insert(format!("{NAME}: {reason}"));
-            return;
         }
-    };
-    let result = run(Command::new(python)
-        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
-        .arg(&tests)
-        .env("ONCEBOX_BIN", target_folder(root).join("debug/oncebox"))
-        .env("PYTHONDONTWRITEBYTECODE", "1"));
-    report.take(NAME, result);
+        Outcome::Failed(reason) => report.take(NAME, Err(reason)),
+    }
 }
 
 /// Where cargo builds.
-fn target_folder(root: &Path) -> PathBuf {
+pub(crate) fn target_folder(root: &Path) -> PathBuf {
     root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
 /// Makes a virtual environment with the pinned packages, or brings one up to date. Returns its Python.
-fn virtual_environment(root: &Path, name: &str, requirements: &Path) -> Result<PathBuf, String> {
+pub(crate) fn virtual_environment(root: &Path, name: &str, requirements: &Path) -> Result<PathBuf, String> {
     let folder = root.join(TOOLS_FOLDER).join(name);
     let python = folder.join("bin/python");
     if !python.exists() {

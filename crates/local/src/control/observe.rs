@@ -92,7 +92,7 @@ pub(super) async fn logs_v1(
     log.retain(|line| query.start.is_none_or(|start| line.timestamp.as_millisecond() >= start));
     log.truncate(limit);
     Ok(Json(SandboxLogsV1 {
-        logs: log.iter().map(|line| SandboxLog { timestamp: line.timestamp, line: line.message.clone() }).collect(),
+        logs: log.iter().map(|line| SandboxLog { timestamp: line.timestamp, line: json_line(line) }).collect(),
         log_entries: log.into_iter().map(entry).collect(),
     }))
 }
@@ -136,6 +136,11 @@ fn lines(asked: Option<usize>) -> Result<usize, Refusal> {
         limit if limit <= MAX_LINES => Ok(limit),
         limit => Err(Refusal::bad_request(format!("limit {limit} is more than {MAX_LINES}"))),
     }
+}
+
+/// A line as the first version of the API has it: JSON, which clients parse.
+fn json_line(line: &LogLine) -> String {
+    serde_json::json!({ "level": line.level, "logger": "envd", "message": line.message }).to_string()
 }
 
 fn entry(line: LogLine) -> SandboxLogEntry {

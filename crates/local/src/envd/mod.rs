@@ -36,6 +36,7 @@ use oncebox_protocol::api::EnvVars;
 use oncebox_protocol::envd_rest::Metrics;
 use tokio::net::UnixStream;
 
+use crate::drain;
 use crate::lifeline::{self, ENVD_PORT, Options, Report, Setup};
 use answer::Refusal;
 use interpreter::Interpreter;
@@ -191,6 +192,10 @@ fn serve(lifeline: BlockingStream, setup: Setup, options: Options, paths: Paths)
     };
     let served = runtime.block_on(async {
         let (app, interpreter) = apps(setup, options, paths)?;
+        // An answer that comes before the last bytes of its request must not close the connection under the sender.
+        let app = app.layer(axum::middleware::from_fn(|request, next: axum::middleware::Next| {
+            drain::answered(request, |request| next.run(request))
+        }));
         Report::Ready.write(&lifeline)?;
         lifeline.set_nonblocking(true)?;
         let socket = UnixStream::from_std(lifeline.try_clone()?)?;

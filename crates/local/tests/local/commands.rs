@@ -153,6 +153,19 @@ async fn a_client_that_leaves_does_not_end_the_process() {
 }
 
 #[tokio::test]
+async fn a_process_that_was_killed_is_gone_when_the_answer_comes() {
+    let Some(server) = isolated("a_process_that_was_killed_is_gone_when_the_answer_comes").await else { return };
+    let sandbox = server.sandbox().await;
+    for _ in 0..50 {
+        let (pid, _events) = sandbox.start(shell("sleep 50"), &[]).await;
+        let request = json!({ "process": { "pid": pid }, "signal": "SIGNAL_SIGKILL" });
+        sandbox.call("process.Process/SendSignal", request.clone()).await.unwrap();
+        assert_eq!(sandbox.call("process.Process/SendSignal", request).await.unwrap_err().0, "not_found");
+        assert!(sandbox.call("process.Process/List", json!({})).await.unwrap()["processes"].is_null());
+    }
+}
+
+#[tokio::test]
 async fn signals_go_to_the_process_and_not_to_its_children() {
     let Some(server) = isolated("signals_go_to_the_process_and_not_to_its_children").await else { return };
     let sandbox = server.sandbox().await;

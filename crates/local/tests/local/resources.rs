@@ -218,7 +218,8 @@ async fn metrics_logs_refreshes_and_network() {
         .json();
     assert_eq!(logs["logs"][0]["message"], "processStart: 200");
     let v1 = api(&server, Method::GET, &path("logs?limit=1"), Value::Null).await.json();
-    assert_eq!(v1["logs"][0]["line"], "sandbox.lifecycle.created");
+    let line: Value = serde_json::from_str(v1["logs"][0]["line"].as_str().unwrap()).unwrap();
+    assert_eq!(line["message"], "sandbox.lifecycle.created");
 
     assert_eq!(api(&server, Method::POST, &path("refreshes"), json!({ "duration": 3600 })).await.status, 204);
     api(&server, Method::POST, &path("refreshes"), json!({ "duration": 3601 })).await.error(400);

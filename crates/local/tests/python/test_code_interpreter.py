@@ -100,6 +100,12 @@ def test_the_asynchronous_sdk(server):
         sandbox = await AsyncSandbox.create(timeout=300)
         try:
             assert (await sandbox.run_code("2 + 2")).text == "4"
+            context = await sandbox.create_code_context()
+            assert (await sandbox.run_code("y = 1; y", context=context)).text == "1"
+            assert context.id in [c.id for c in await sandbox.list_code_contexts()]
+            await sandbox.restart_code_context(context)
+            assert (await sandbox.run_code("y", context=context)).error.name == "NameError"
+            await sandbox.remove_code_context(context)
         finally:
             await sandbox.kill()
 

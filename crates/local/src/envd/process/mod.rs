@@ -43,6 +43,9 @@ pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 /// Most processes a sandbox may have been asked to start and that still run.
 const MAX_PROCESSES: usize = 4096;
 
+/// How long the answer to a SIGKILL waits for the process to be gone.
+const KILL_SHOWS_WITHIN: Duration = Duration::from_secs(5);
+
 /// Runs commands.
 pub(super) struct ProcessService {
     paths: Arc<Paths>,
@@ -260,7 +263,13 @@ impl Process for ProcessService {
             }
         };
         match process.signal(signal) {
-            Ok(true) => Response::ok(SendSignalResponse::default()),
+            Ok(true) => {
+                if signal == Signal::KILL {
+                    // So that who asks again, or for the list, is not told that it is still there.
+                    process.gone_within(KILL_SHOWS_WITHIN).await;
+                }
+                Response::ok(SendSignalResponse::default())
+            }
             Ok(false) => {
                 Err(ConnectError::not_found(format!("process with pid {} not found: it has ended", process.pid())))
             }

@@ -5,7 +5,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use oncebox_protocol::envd::process::process_event::EndEvent;
@@ -37,7 +36,7 @@ pub(super) struct Running {
     config: ProcessConfig,
     tag: Option<String>,
     pid: u32,
-    alive: AtomicBool,
+    gone: watch::Receiver<bool>,
     stdin: Mutex<Option<Channel>>,
     terminal: Option<Arc<Channel>>,
     listeners: Arc<Listeners>,
@@ -66,7 +65,7 @@ impl Running {
             config,
             tag,
             pid,
-            alive: AtomicBool::new(true),
+            gone: is_ended,
             stdin: Mutex::new(stdin),
             terminal,
             listeners,
@@ -76,7 +75,6 @@ impl Running {
         let ending = Arc::clone(&running);
         tokio::spawn(async move {
             let status = ending.killed_at(deadline, status).await;
-            ending.alive.store(false, Ordering::Release);
             ended.send_replace(true);
             // Ends when each pump has dropped its half, which is when all output has been handed on.
             let _ = all_complete.recv().await;
@@ -113,7 +111,7 @@ impl Running {
     }
 
     pub(super) fn is_alive(&self) -> bool {
-        self.alive.load(Ordering::Acquire)
+        !*self.gone.borrow()
     }
 
     pub(super) fn info(&self) -> ProcessInfo {
@@ -138,6 +136,12 @@ impl Running {
     /// Signals the process itself, not its group; `false` if it is gone.
     pub(super) fn signal(&self, signal: Signal) -> io::Result<bool> {
         self.reaper.signal(self.pid, signal)
+    }
+
+    /// Waits until it has been reaped, for at most `limit`: a process in the middle of a system call dies when that is over.
+    pub(super) async fn gone_within(&self, limit: Duration) {
+        // An error is an end too.
+        let _ = tokio::time::timeout(limit, self.gone.clone().wait_for(|gone| *gone)).await;
     }
 
     /// Writes all of `data` to its standard input, as fast as it reads.
