@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::Client;
 use crate::client::{ApiCall, parse};
 use crate::error::Error;
+use crate::mint::Mint;
 use crate::rpc::query;
 
 pub use oncebox_protocol::api::{ApiKey, CreatedApiKey, Team};
@@ -39,13 +40,24 @@ impl Account<'_> {
     ///
     /// # Errors
     ///
-    /// As [`api_keys`](Self::api_keys). When nobody knows whether it was made, nothing is sent again: delete the one of this
-    /// name, whose secret nobody has.
+    /// As [`api_keys`](Self::api_keys). Where the answer is lost, a key that has this name since the call began, and that no
+    /// key had before, is deleted, since nobody has its secret, and another one is made. When that cannot be told, the error
+    /// names [candidates](Error::candidates).
     pub async fn create_api_key(&self, name: &str) -> Result<CreatedApiKey, Error> {
         const ACTION: &str = "create an API key";
         let body = api::NewApiKey { name: name.to_owned() };
         let call = ApiCall::new(&operations::CREATE_API_KEY, ACTION, []).json(&body)?;
-        parse(ACTION, &self.client.call(call).await?)
+        let mut mint = Mint::begin(self.client, ACTION, &operations::LIST_API_KEYS, name).await?;
+        loop {
+            let lost = match mint.send(call.clone()).await {
+                Ok(made) => return Ok(made),
+                Err(lost) => lost?,
+            };
+            if let Some(orphan) = mint.find(lost.clone()).await? {
+                mint.delete(&operations::DELETE_API_KEY, &orphan.id, lost.clone()).await?;
+            }
+            mint.again(&lost)?;
+        }
     }
 
     /// Gives an API key another name.
@@ -92,11 +104,24 @@ impl Account<'_> {
     ///
     /// # Errors
     ///
-    /// As [`api_keys`](Self::api_keys).
+    /// As [`api_keys`](Self::api_keys). Where the answer is lost, a webhook that has this `name` since the call began, and that
+    /// none had before, is the answer. When that cannot be told, the error names [candidates](Error::candidates).
     pub async fn create_webhook(&self, webhook: &impl Serialize) -> Result<Value, Error> {
         const ACTION: &str = "create a webhook";
-        let call = ApiCall::new(&operations::CREATE_WEBHOOK, ACTION, []).json(webhook)?;
-        parse(ACTION, &self.client.call(call).await?)
+        let webhook = serde_json::to_value(webhook).map_err(|error| Error::invalid(format!("{ACTION}: {error}")))?;
+        let call = ApiCall::new(&operations::CREATE_WEBHOOK, ACTION, []).json(&webhook)?;
+        let name = webhook.get("name").and_then(Value::as_str).unwrap_or_default();
+        let mut mint = Mint::begin(self.client, ACTION, &operations::LIST_WEBHOOKS, name).await?;
+        loop {
+            let lost = match mint.send(call.clone()).await {
+                Ok(made) => return Ok(made),
+                Err(lost) => lost?,
+            };
+            match mint.find(lost.clone()).await? {
+                Some(made) => return Ok(made.value),
+                None => mint.again(&lost)?,
+            }
+        }
     }
 
     /// Deletes a webhook; `false`: there is no such one (any more).

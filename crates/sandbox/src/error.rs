@@ -28,6 +28,7 @@ struct Inner {
     ledger: Option<Ledger>,
     retry_after: Option<Duration>,
     intent: Option<String>,
+    candidates: Vec<String>,
     /// It is certain that nothing was made or is left, whatever became of single attempts.
     nothing_done: bool,
     source: Option<Box<dyn StdError + Send + Sync>>,
@@ -176,6 +177,16 @@ impl Error {
         self.change(|inner| inner.message = format!("{}; {reason}", inner.message))
     }
 
+    /// Adds what may have been made.
+    pub(crate) fn with_candidates(self, candidates: Vec<String>) -> Self {
+        self.change(|inner| inner.candidates = candidates)
+    }
+
+    /// What went wrong, without the rest.
+    pub(crate) fn message(&self) -> &str {
+        &self.0.message
+    }
+
     fn doing(&self, action: &str) -> Self {
         self.clone().change(|inner| inner.action = action.to_owned())
     }
@@ -192,6 +203,7 @@ impl Error {
                 ledger: shared.ledger.clone(),
                 retry_after: shared.retry_after,
                 intent: shared.intent.clone(),
+                candidates: shared.candidates.clone(),
                 nothing_done: shared.nothing_done,
                 source: Some(Box::new(Self(shared))),
             },
@@ -210,6 +222,7 @@ impl Error {
             ledger: None,
             retry_after: None,
             intent: None,
+            candidates: Vec::new(),
             nothing_done: false,
             source: None,
         }
@@ -248,6 +261,12 @@ impl Error {
     /// Which create it was: 32 lower-case hex digits, kept with the sandbox as metadata `oncebox.intent`.
     pub fn intent(&self) -> Option<&str> {
         self.0.intent.as_deref()
+    }
+
+    /// Ids of what the call may have made although nobody knows: forks, snapshots, keys, webhooks that appeared meanwhile.
+    /// Empty: none was found, or it could not be looked for.
+    pub fn candidates(&self) -> &[String] {
+        &self.0.candidates
     }
 
     /// Whether the request may have had its effect although it failed. `false` is a promise.
@@ -309,6 +328,9 @@ impl fmt::Display for Error {
         }
         if let Some(intent) = &self.0.intent {
             write!(f, " (intent {intent})")?;
+        }
+        if !self.candidates().is_empty() {
+            write!(f, " (it may have made {})", self.candidates().join(", "))?;
         }
         // A transport error's message has the history already.
         let is_told = self.0.source.as_ref().is_some_and(|source| source.is::<oncebox_transport::Error>());

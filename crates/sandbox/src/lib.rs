@@ -50,6 +50,7 @@ mod endpoint;
 mod error;
 mod files;
 mod fleet;
+mod mint;
 mod once;
 mod options;
 mod rpc;

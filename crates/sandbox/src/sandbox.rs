@@ -1,6 +1,7 @@
 //! Sandboxes: made, found, described, ended.
 
 mod create;
+mod follow;
 mod lifecycle;
 mod list;
 mod observe;

@@ -117,7 +117,7 @@ pub(super) fn next_page(response: &Response<Bytes>) -> Option<String> {
 }
 
 /// The server's clock, since 1970.
-pub(super) fn date(headers: &HeaderMap) -> Option<Duration> {
+pub(crate) fn date(headers: &HeaderMap) -> Option<Duration> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
     let date = oncebox_transport::policy::http_date(headers.get(DATE)?.as_bytes(), now)?;
     Some(Duration::from_secs(date))

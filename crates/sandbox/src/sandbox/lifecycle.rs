@@ -7,9 +7,12 @@ use oncebox_protocol::headers::X_NEXT_TOKEN;
 use oncebox_protocol::{ErrorBody, api, operations};
 
 use super::{Came, Sandbox, lifetime_seconds};
+use tokio::time::Instant;
+
 use crate::Client;
 use crate::client::{ApiCall, parse};
 use crate::error::{Error, ErrorKind};
+use crate::mint;
 use crate::rpc::query;
 
 /// Forks that one call makes at most (protocol fact).
@@ -95,7 +98,8 @@ impl Sandbox {
     }
 
     /// Copies it, as it runs, `count` times. Each fork is a value of its own, made or failed. A fork is never made twice
-    /// by this call: when its outcome is unknown, the error says so and nothing is sent again. Lifetime: from now;
+    /// by this call: when its outcome is unknown, nothing is sent again, and the error names
+    /// [candidates](Error::candidates), sandboxes that appeared within `settle`. Lifetime: from now;
     /// `None` is the server's, 15 s. Where the create of this handle had to be sent twice, it is first waited until its doubles
     /// are swept (`settle`, at most `cleanup_timeout`): a fork looks like one.
     ///
@@ -116,7 +120,16 @@ impl Sandbox {
         // on could take it for a double.
         self.inner.fate.swept().await;
         let call = ApiCall::new(&operations::FORK_SANDBOX, ACTION, [self.id()]).json(&body)?;
-        let forks: Vec<api::ForkResult> = parse(ACTION, &self.call(call).await?)?;
+        let began = Instant::now();
+        let answer = self.call(call).await.and_then(|response| parse::<Vec<api::ForkResult>>(ACTION, &response));
+        let forks = match answer {
+            Ok(forks) => forks,
+            Err(error) if error.may_have_been_processed() => {
+                let candidates = mint::forks_since(self, began, usize::try_from(count).unwrap_or(usize::MAX)).await;
+                return Err(mint::unknown(error, candidates));
+            }
+            Err(error) => return Err(error),
+        };
         let client = self.client();
         let fork = |fork: api::ForkResult| match fork {
             api::ForkResult { sandbox: Some(made), .. } => {
@@ -132,13 +145,23 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// [`NotFound`](ErrorKind::NotFound) when it has ended. When nobody knows whether one was taken, nothing is sent again.
+    /// [`NotFound`](ErrorKind::NotFound) when it has ended. When nobody knows whether one was taken, nothing is sent again, and
+    /// the error names [candidates](Error::candidates): snapshots of this sandbox that were not there before.
     pub async fn snapshot(&self, name: Option<&str>) -> Result<Snapshot, Error> {
         const ACTION: &str = "take a snapshot";
         let body = api::NewSnapshot { name: name.map(str::to_owned), ..Default::default() };
         let call = ApiCall::new(&operations::CREATE_SNAPSHOT, ACTION, [self.id()]).json(&body)?;
-        let taken: api::Snapshot = parse(ACTION, &self.call(call).await?)?;
-        Ok(taken.into())
+        let before = self.client().snapshots(Some(self.id())).await;
+        let answer = self.call(call).await.and_then(|response| parse::<api::Snapshot>(ACTION, &response));
+        match (answer, before) {
+            (Ok(taken), _) => Ok(taken.into()),
+            (Err(error), Ok(before)) if error.may_have_been_processed() => {
+                let now = self.client().snapshots(Some(self.id())).await.unwrap_or_default();
+                let new = now.into_iter().filter(|snapshot| !before.contains(snapshot)).map(|snapshot| snapshot.id);
+                Err(mint::unknown(error, new.collect()))
+            }
+            (Err(error), _) => Err(error),
+        }
     }
 }
 

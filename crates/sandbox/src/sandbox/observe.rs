@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
+use futures_util::Stream;
 use http::HeaderMap;
 use jiff::Timestamp;
 use oncebox_protocol::{api, operations};
@@ -19,7 +20,7 @@ use crate::rpc::query;
 pub use oncebox_protocol::api::{NetworkUpdate, SandboxLogEntry, SandboxMetric};
 
 /// Entries of a log that one call brings at most (protocol fact).
-const MAX_LOG_PAGE: &str = "1000";
+pub(super) const MAX_LOG_PAGE: &str = "1000";
 
 /// What a signed URL allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl Sandbox {
         parse(ACTION, &self.call(call).await?)
     }
 
-    /// Its log from a moment on, oldest first, up to 1000 entries: to follow it, ask again from the last entry's moment on.
+    /// Its log from a moment on, oldest first, up to 1000 entries. [`follow_logs`](Self::follow_logs) goes on.
     /// A server that has only the older log is asked for that.
     ///
     /// # Errors
@@ -65,6 +66,28 @@ impl Sandbox {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Its log from a moment on, oldest first, and what is added to it: asked for `every` so often (at least 10 ms apart). Ends
+    /// when there is no such sandbox any more, or with the first error.
+    ///
+    /// ```no_run
+    /// # async fn example(sandbox: oncebox::Sandbox) -> Result<(), oncebox::Error> {
+    /// use std::time::Duration;
+    /// use futures_util::TryStreamExt;
+    ///
+    /// let mut log = std::pin::pin!(sandbox.follow_logs(None, Duration::from_secs(1)));
+    /// while let Some(entry) = log.try_next().await? {
+    ///     println!("{} {}", entry.timestamp, entry.message);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn follow_logs(
+        &self,
+        from: Option<Timestamp>,
+        every: Duration,
+    ) -> impl Stream<Item = Result<SandboxLogEntry, Error>> + Send + use<> {
+        super::follow::follow(self.clone(), from, every)
     }
 
     /// Sets what it may reach, in place of all that was set before.

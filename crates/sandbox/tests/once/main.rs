@@ -8,6 +8,7 @@
 mod creates;
 mod fleet;
 mod holds;
+mod real;
 mod storm;
 mod support;
 mod surface;

@@ -1,0 +1,180 @@
+//! The rest of the control plane against what the local server really does.
+
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use oncebox::{CallOptions, Client, ErrorKind, NetworkUpdate, Pause, Paused, Sandbox, SandboxState};
+use serde_json::{Value, json};
+
+use super::support::{Server, cut, status};
+
+async fn sandbox() -> (Server, Client, Sandbox) {
+    let server = Server::start().await;
+    let client = server.client();
+    let sandbox = Sandbox::create(&client).metadata("task", "1").lifetime(Duration::from_secs(600)).await.unwrap();
+    sandbox.files().write("state", "first").await.unwrap();
+    (server, client, sandbox)
+}
+
+/// The next call of this operation loses its answer; its effect is there.
+async fn lose(server: &Server, operation: &str) {
+    server.faults(json!({"rules": [{"on": [operation], "times": 1, "fault": cut("after")}]})).await;
+}
+
+#[tokio::test]
+async fn a_strict_pause_and_what_wakes_from_it() {
+    let (_server, client, sandbox) = sandbox().await;
+    assert_eq!(sandbox.pause(Pause::full().strict()).await.unwrap(), Paused::Now);
+    let paused = Sandbox::list(&client).state(SandboxState::Paused).await.unwrap();
+    assert_eq!(paused.iter().map(|info| info.id.as_str()).collect::<Vec<_>>(), [sandbox.id()]);
+    let woken = Sandbox::connect(&client, sandbox.id()).await.unwrap();
+    assert_eq!(woken.files().read_text("state").await.unwrap(), "first");
+    woken.kill().await.unwrap();
+    assert_eq!(sandbox.pause(Pause::full()).await.unwrap_err().kind(), ErrorKind::NotFound);
+    client.close().await;
+}
+
+#[tokio::test]
+async fn forks_have_files_of_their_own() {
+    let (server, client, sandbox) = sandbox().await;
+    let forks: Vec<Sandbox> =
+        sandbox.fork(2, Some(Duration::from_secs(300))).await.unwrap().into_iter().map(Result::unwrap).collect();
+    forks[0].files().write("state", "second").await.unwrap();
+    for (of, text) in [(&sandbox, "first"), (&forks[0], "second"), (&forks[1], "first")] {
+        assert_eq!(of.files().read_text("state").await.unwrap(), text);
+        assert_eq!(of.info().await.unwrap().metadata["task"], "1");
+    }
+    forks[0].kill().await.unwrap();
+    assert!(sandbox.is_running().await.unwrap() && forks[1].is_running().await.unwrap());
+    lose(&server, "forkSandbox").await;
+    let error = sandbox.fork(1, Some(Duration::from_secs(300))).await.unwrap_err();
+    assert!(error.outcome_unknown() && error.attempts().len() == 1, "{error}");
+    // A Date has whole seconds: the forks of a moment ago may be among them.
+    let new = error.candidates().iter().filter(|id| forks.iter().all(|fork| fork.id() != *id));
+    let new: Vec<_> = new.collect();
+    let [candidate] = new[..] else { panic!("{error}") };
+    assert!(error.to_string().contains("it may have made ") && error.to_string().contains(candidate), "{error}");
+    let lost = Sandbox::connect(&client, candidate).await.unwrap();
+    assert_eq!(lost.files().read_text("state").await.unwrap(), "first");
+    assert_eq!(server.counts().await["forkSandbox"], 2);
+}
+
+#[tokio::test]
+async fn a_snapshot_keeps_what_was_and_makes_sandboxes() {
+    let (server, client, sandbox) = sandbox().await;
+    let taken = sandbox.snapshot(Some("kept")).await.unwrap();
+    sandbox.files().write("state", "later").await.unwrap();
+    let made = Sandbox::create(&client).template(&taken.id).await.unwrap();
+    assert_eq!(made.files().read_text("state").await.unwrap(), "first");
+    // The tag of its own create, not the parent's.
+    assert_eq!(server.alive().await[sandbox.intent().unwrap()], [sandbox.id()]);
+    lose(&server, "createSnapshot").await;
+    let error = sandbox.snapshot(None).await.unwrap_err();
+    assert!(error.outcome_unknown(), "{error}");
+    let listed = client.snapshots(Some(sandbox.id())).await.unwrap();
+    let others: Vec<_> = listed.iter().filter(|snapshot| **snapshot != taken).map(|snapshot| &snapshot.id).collect();
+    assert_eq!(error.candidates().iter().collect::<Vec<_>>(), others);
+    assert_eq!((others.len(), listed.len()), (1, 2));
+    assert!(client.delete_snapshot(&taken.id).await.unwrap());
+    assert!(!client.delete_snapshot(&taken.id).await.unwrap());
+    assert!(Sandbox::create(&client).template(&taken.id).await.unwrap_err().is_not_found());
+}
+
+#[tokio::test]
+async fn metrics_network_and_a_log_that_is_followed_to_its_end() {
+    let (_server, client, sandbox) = sandbox().await;
+    let metrics = sandbox.metrics(None, None).await.unwrap();
+    assert!(metrics.iter().all(|metric| metric.disk_total > 0) && !metrics.is_empty(), "{metrics:?}");
+    let old = "2020-01-01T00:00:00Z".parse().unwrap();
+    assert!(sandbox.metrics(None, Some(old)).await.unwrap().is_empty());
+    sandbox.update_network(&NetworkUpdate::default()).await.unwrap();
+    // Without isolation the server has nothing to shut out with, and says so.
+    let denied = NetworkUpdate { allow_internet_access: Some(false), ..Default::default() };
+    let error = sandbox.update_network(&denied).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::InvalidArgument && error.to_string().contains("without isolation"), "{error}");
+
+    let mut log = Box::pin(sandbox.follow_logs(None, Duration::from_millis(20)));
+    let mut told = vec![log.try_next().await.unwrap().unwrap()];
+    sandbox.set_timeout(Duration::from_secs(500)).await.unwrap();
+    sandbox.pause(Pause::full()).await.unwrap();
+    Sandbox::connect(&client, sandbox.id()).await.unwrap();
+    let all = sandbox.logs(None).await.unwrap();
+    while told.len() < all.len() {
+        told.push(log.try_next().await.unwrap().unwrap());
+    }
+    assert_eq!(told, all);
+    assert!(told.len() >= 3, "{told:?}");
+    sandbox.kill().await.unwrap();
+    // What was still said, and then the end.
+    let _: Vec<_> = log.try_collect().await.unwrap();
+    let gone = Box::pin(sandbox.follow_logs(None, Duration::ZERO)).try_next().await;
+    assert!(gone.unwrap_err().is_not_found());
+}
+
+#[tokio::test]
+async fn keys_are_made_used_renamed_and_deleted() {
+    let server = Server::start().await;
+    let client = server.client();
+    let account = client.account();
+    let made = account.create_api_key("ci").await.unwrap();
+    let other = client.with(CallOptions::new().api_key(made.key.expose())).unwrap();
+    assert!(Sandbox::list(&other).await.unwrap().is_empty());
+    account.rename_api_key(&made.id, "cd").await.unwrap();
+    let names = |keys: Vec<oncebox::ApiKey>| keys.into_iter().map(|key| key.name).collect::<Vec<_>>();
+    assert_eq!(names(account.api_keys().await.unwrap()), ["cd"]);
+
+    // The answer with the secret is lost: that key is deleted, and one is made whose secret is known.
+    lose(&server, "createApiKey").await;
+    let again = account.create_api_key("ci").await.unwrap();
+    let listed = account.api_keys().await.unwrap();
+    assert_eq!((listed.len(), server.counts().await["createApiKey"].clone()), (2, json!(3)));
+    assert!(listed.iter().any(|key| key.id == again.id));
+
+    // One of this name was there before: nothing is deleted on a guess.
+    lose(&server, "createApiKey").await;
+    let error = account.create_api_key("ci").await.unwrap_err();
+    assert!(error.outcome_unknown() && error.candidates().len() == 1, "{error}");
+    assert!(error.candidates()[0] != again.id);
+    assert_eq!(account.api_keys().await.unwrap().len(), 3);
+
+    // Lost on the way there: made once it was found absent.
+    server.faults(json!({"rules": [{"on": ["createApiKey"], "times": 1, "fault": cut("before")}]})).await;
+    account.create_api_key("new").await.unwrap();
+    // And never, when it is lost each time.
+    server.faults(json!({"rules": [{"on": ["createApiKey"], "fault": status(502, "after")}]})).await;
+    let few = client.with(CallOptions::new().retries(1)).unwrap();
+    let error = few.account().create_api_key("never").await.unwrap_err();
+    assert!(error.kind() == ErrorKind::NotDone && !error.may_have_been_processed(), "{error}");
+    assert!(!names(account.api_keys().await.unwrap()).contains(&"never".to_owned()));
+    assert!(account.delete_api_key(&made.id).await.unwrap());
+    assert!(!account.delete_api_key(&made.id).await.unwrap());
+    assert_eq!(account.teams().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn webhooks_are_made_once_and_events_tell_what_happened() {
+    let server = Server::start().await;
+    let client = server.client();
+    let account = client.account();
+    let hook = |name: &str| json!({"name": name, "url": "http://127.0.0.1:9/", "events": ["sandbox.lifecycle.created"], "enabled": false});
+    let made = account.create_webhook(&hook("one")).await.unwrap();
+    lose(&server, "createWebhook").await;
+    let adopted = account.create_webhook(&hook("two")).await.unwrap();
+    assert_eq!((&adopted["name"], adopted["id"] == made["id"]), (&json!("two"), false));
+    assert_eq!(server.counts().await["createWebhook"], 2);
+    assert_eq!(account.webhooks().await.unwrap().len(), 2);
+    lose(&server, "createWebhook").await;
+    let error = account.create_webhook(&hook("two")).await.unwrap_err();
+    assert!(error.outcome_unknown() && error.candidates().len() == 1, "{error}");
+    assert!(account.delete_webhook(made["id"].as_str().unwrap()).await.unwrap());
+    assert!(!account.delete_webhook(made["id"].as_str().unwrap()).await.unwrap());
+
+    let sandbox = Sandbox::create(&client).await.unwrap();
+    sandbox.kill().await.unwrap();
+    Sandbox::create(&client).await.unwrap();
+    let of_one = account.events(Some(sandbox.id()), 10).await.unwrap();
+    let kinds: Vec<&str> = of_one.as_array().unwrap().iter().filter_map(|event| event["type"].as_str()).collect();
+    assert_eq!(kinds, ["sandbox.lifecycle.killed", "sandbox.lifecycle.created"]);
+    assert_eq!(account.events(None, 2).await.unwrap().as_array().map(Vec::len), Some(2));
+    assert_ne!(account.events(None, 1).await.unwrap()[0]["sandboxId"], Value::from(sandbox.id()));
+}
