@@ -86,13 +86,18 @@ impl<'a, T: Take> Call<'a, T> {
         let Self { made_of, headers } = self;
         let running =
             Running { call: made_of, origin: made_of.client.origin(&made_of.head.uri)?, started: Instant::now() };
-        let span = tracing::debug_span!("attempt", target = %made_of.head, number);
+        let span = if observe::is_traced() { observe::single_span(&made_of.head, number) } else { Span::none() };
         let progress = Progress::default();
         let mut making = running.making(number, wanted, headers, &progress);
-        running.make(&mut making, &progress).instrument(span).await;
+        running.make(&mut making, &progress).instrument(span.clone()).await;
         made_of.body.commit();
         // One that was made is over.
-        making.into_ended().ok_or_else(|| Error::invalid("the attempt was not made"))
+        let ended = making.into_ended().ok_or_else(|| Error::invalid("the attempt was not made"))?;
+        observe::fill_attempt(&span, &ended.attempt, progress.stream());
+        if let Some(observer) = made_of.client.observer() {
+            observer.single_attempt_ended(&made_of.head.method, &made_of.head.uri, number, &ended.attempt);
+        }
+        Ok(ended)
     }
 }
 
@@ -148,6 +153,9 @@ impl<T: Take> Running<'_, T> {
         let span = observe::attempt_span(number);
         Box::pin(async move {
             self.make(making, progress).instrument(span.clone()).await;
+            if let Some(ended) = making.ended() {
+                observe::fill_attempt(&span, &ended.attempt, progress.stream());
+            }
             Box::new(span)
         })
     }
@@ -272,7 +280,7 @@ impl<T: Take> Running<'_, T> {
             Limit::Attempt if sent => {
                 let detail = ShortText::new(&format!("waited for {step}"));
                 let cause = Cause::AttemptTimeout;
-                (Outcome::SentUnknown(Unknown { cause, stream_id: None, detail }), None)
+                (Outcome::SentUnknown(Unknown { cause, stream_id: progress.stream(), detail }), None)
             }
             Limit::Attempt => {
                 let phase = self.origin.waits_for(progress, self.call.options.class);

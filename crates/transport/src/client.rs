@@ -138,6 +138,9 @@ impl Client {
             route.via = Via::Proxy(proxy);
         }
         let origin = origin(authority, self.inner.limits, route);
+        if let Some(hook) = &self.inner.observer {
+            origin.watched_by(hook);
+        }
         self.inner.known.add(uri, runtime, &origin);
         Ok(origin)
     }

@@ -56,7 +56,7 @@ pub use limit::Step;
 pub use observe::MetricsRecorder;
 #[cfg(feature = "opentelemetry")]
 pub use observe::OpenTelemetryRecorder;
-pub use observe::{CallEnd, Count, Observed, Observer, Recorder, Recording};
+pub use observe::{CallEnd, Connections, Count, Observed, Observer, Recorder, Recording};
 pub use options::{CallOptions, HttpVersion, TrafficClass};
 pub use proxy::Proxy;
 pub use response::{History, Response};

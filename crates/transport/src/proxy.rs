@@ -120,7 +120,7 @@ impl Proxy {
     }
 
     /// Hosts that are reached without it, as in `NO_PROXY`: names with all below them, addresses, networks, `*`;
-    /// separated by commas.
+    /// separated by commas, each with a port where it is for that port alone.
     #[must_use]
     pub fn except(mut self, hosts: &str) -> Self {
         self.except = Some(Arc::new(NoProxy::new(hosts)));

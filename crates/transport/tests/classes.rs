@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use oncebox_faults::{Fault, Moment, Rule, Script, Server};
+use oncebox_faults::{Fault, Moment, Protocol, Rule, Script, Server};
 use oncebox_transport::{CallOptions, Client, TrafficClass};
 use support::load::{LONG, Payload, http2, post, serve};
 
@@ -85,6 +85,26 @@ async fn bulk_leaves_a_connection_to_commands() {
     while server.log().processed("held") == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
+    call(&client, &server, "command", INTERACTIVE).await;
+    assert_eq!((server.log().heads("waits"), server.log().totals().connections), (0, 2));
+    held.abort();
+    assert_eq!(waits.await.unwrap().unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn bulk_leaves_a_connection_of_http_1_to_commands() {
+    let hold = Rule::at(Moment::Processed).request_id("held").does(Fault::Hold);
+    let server = serve(Script::new().protocol(Protocol::Http1).rule(hold)).await;
+    let client = Client::builder().max_connections(2).build();
+    let bulk = |id: &'static str| {
+        let (client, request) = (client.clone(), post(&server, id, Payload::None));
+        tokio::spawn(async move { client.send(request, CallOptions::new().class(BULK)).await })
+    };
+    let held = bulk("held");
+    while server.log().processed("held") == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let waits = bulk("waits");
     call(&client, &server, "command", INTERACTIVE).await;
     assert_eq!((server.log().heads("waits"), server.log().totals().connections), (0, 2));
     held.abort();

@@ -11,16 +11,16 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use http::{Request, Uri};
-use oncebox_faults::{Answer, Fault, Moment, Rule, Script, Server};
-use oncebox_transport::policy::Record;
+use oncebox_faults::{Answer, Fault, Moment, Protocol, Rule, Script, Server};
+use oncebox_transport::policy::{Attempt, Outcome, Record};
 use oncebox_transport::{
-    Body, CallEnd, CallOptions, Client, ClientBuilder, Count, MetricsRecorder, Observed, Observer,
-    OpenTelemetryRecorder, Proxy, Recorder, Recording,
+    Body, CallEnd, CallOptions, Client, ClientBuilder, Connections, Count, MetricsRecorder, Observed, Observer,
+    OpenTelemetryRecorder, Place, Proxy, Recorder, Recording,
 };
 use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData};
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, SdkMeterProvider};
 use parking_lot::Mutex;
-use support::load::{Payload, http2, post, serve};
+use support::load::{LONG, Payload, http2, post, posts, serve};
 use support::{Peer, answer, proxies, read_request};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -85,8 +85,8 @@ async fn a_call_and_its_attempts_are_spans_and_one_readable_block() {
     };
     for (number, parts) in [
         (1, &["connection=", "stream=1", "outcome=stream refused: REFUSED_STREAM on stream 1", "wait=", "reason="][..]),
-        (2, &["connection=", "outcome=", "503", "wait=", "reason="]),
-        (3, &["connection=", "outcome=", "200", "reason="]),
+        (2, &["connection=", "stream=", "outcome=", "503", "wait=", "reason="]),
+        (3, &["connection=", "stream=", "outcome=", "200", "reason="]),
     ] {
         let line = closed(number);
         assert!(line.contains("call{target=POST http://127.0.0.1"), "{line}");
@@ -97,6 +97,19 @@ async fn a_call_and_its_attempts_are_spans_and_one_readable_block() {
     assert!(lines[0].starts_with("  1. at ") && lines[0].contains("REFUSED_STREAM"), "{lines:#?}");
     assert!(lines[1].starts_with("  2. at ") && lines[1].contains("503"), "{lines:#?}");
     assert!(lines[2].starts_with("  3. at ") && lines[2].contains("200"), "{lines:#?}");
+}
+
+#[tokio::test]
+async fn an_attempt_that_ran_out_of_time_says_where_it_was_sent() {
+    let server = serve(Script::new().rule(Rule::at(Moment::Request).does(Fault::Hold))).await;
+    log();
+    let client = http2().attempt_timeout(Duration::from_millis(20)).retries(0).build();
+    let error = client.send(post(&server, "a", Payload::None), CallOptions::new()).await.unwrap_err();
+    let Some(Outcome::SentUnknown(unknown)) = error.outcome() else { panic!("{error}") };
+    assert_eq!((unknown.stream_id, error.attempts()[0].connection.is_some()), (Some(1), true), "{error}");
+    let text = logged();
+    let closed = text.lines().find(|line| line.contains("attempt{number=1 ") && line.contains("close")).unwrap();
+    assert!(closed.contains("connection=") && closed.contains("stream=1 "), "{closed}");
 }
 
 /// None of what is secret may be found in what is logged: each has this in it.
@@ -178,6 +191,10 @@ impl Observer for Told {
         self.0.lock().push(format!("attempt {number}, again: {sent_again}"));
     }
 
+    fn single_attempt_ended(&self, call: &Observed<'_>, number: usize, attempt: &Attempt) {
+        self.0.lock().push(format!("{} single attempt {number}: {}", call.method(), attempt.outcome));
+    }
+
     fn call_ended(&self, _: &Observed<'_>, end: CallEnd<'_>, _: Duration) {
         self.0.lock().push(match end {
             CallEnd::Failed(error) => format!("failed after {} attempts", error.attempts().len()),
@@ -207,6 +224,135 @@ async fn an_observer_is_told_of_every_attempt_and_of_every_end() {
     let call = client.send(post(&silent, "b", Payload::None), CallOptions::new());
     assert!(tokio::time::timeout(Duration::from_millis(20), call).await.is_err());
     assert_eq!(told.0.lock()[..], ["POST / begins", "Dropped"]);
+}
+
+#[tokio::test]
+async fn a_single_attempt_is_told_of_and_has_a_span() {
+    let told = Told::default();
+    let server = serve(third_time_lucky()).await;
+    log();
+    let client = http2().observer(told.clone()).build();
+    let place = Place { before: 4, ..Place::default() };
+    client.attempt(post(&server, "a", Payload::None), CallOptions::new(), place).await.unwrap();
+    let outcome = "stream refused: REFUSED_STREAM on stream 1";
+    assert_eq!(told.0.lock()[..], [format!("POST single attempt 5: {outcome}")]);
+    let text = logged();
+    let closed = text.lines().find(|line| line.contains("number=5 ") && line.contains("close"));
+    let closed = closed.unwrap_or_else(|| panic!("no span:\n{text}"));
+    assert!(closed.contains("stream=1 ") && closed.contains(outcome), "{closed}");
+}
+
+/// An observer's picture of the connections, and the most of each that it ever showed.
+#[derive(Clone, Default)]
+struct Picture(Arc<Mutex<(Connections, Connections)>>);
+
+impl Observer for Picture {
+    fn connections_changed(&self, origin: &str, before: Connections, now: Connections) {
+        assert!(origin.starts_with("http://127.0.0.1:"), "{origin}");
+        let (known, most) = &mut *self.0.lock();
+        assert_eq!(*known, before, "no change was left out");
+        *known = now;
+        most.open = most.open.max(now.open);
+        most.draining = most.draining.max(now.draining);
+        most.waiting = most.waiting.max(now.waiting);
+    }
+}
+
+impl Picture {
+    fn now(&self) -> [usize; 3] {
+        let now = self.0.lock().0;
+        [now.open, now.draining, now.waiting]
+    }
+
+    fn most(&self) -> [usize; 3] {
+        let most = self.0.lock().1;
+        [most.open, most.draining, most.waiting]
+    }
+
+    async fn becomes(&self, expected: [usize; 3]) {
+        let all = async {
+            while self.now() != expected {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let all = tokio::time::timeout(LONG, all).await;
+        assert!(all.is_ok(), "{:?} instead of {expected:?}", self.now());
+    }
+}
+
+#[tokio::test]
+async fn connections_and_those_who_wait_are_shown_by_origin() {
+    let held = Rule::at(Moment::Processed).does(Fault::Hold);
+    let script = Script::new().max_concurrent_streams(1);
+    let server = serve(script.clone()).await;
+    let picture = Picture::default();
+    let client = http2().max_connections(2).observer(picture.clone()).build();
+    // From here on the client knows how many streams there are on a connection.
+    send(&client, &server).await;
+    server.set_script(script.rule(held)).unwrap();
+    let calls: Vec<_> = (0..5)
+        .map(|n| {
+            let (client, request) = (client.clone(), post(&server, &n.to_string(), Payload::None));
+            tokio::spawn(async move { client.send(request, CallOptions::new()).await })
+        })
+        .collect();
+    picture.becomes([2, 0, 3]).await;
+    // One that comes later is told what there is, and what becomes of it, until it goes.
+    let later = Picture::default();
+    let other = http2().max_connections(2).observer(later.clone()).build();
+    let waits = tokio::spawn({
+        let (other, request) = (other.clone(), post(&server, "later", Payload::None));
+        async move { other.send(request, CallOptions::new()).await }
+    });
+    later.becomes([2, 0, 4]).await;
+    waits.abort();
+    picture.becomes([2, 0, 3]).await;
+    drop(other);
+    later.becomes([0, 0, 0]).await;
+    server.set_script(Script::new()).unwrap();
+    for call in &calls {
+        call.abort();
+    }
+    picture.becomes([2, 0, 0]).await;
+    assert_eq!(later.now(), [0, 0, 0]);
+    drop(server);
+    picture.becomes([0, 0, 0]).await;
+}
+
+#[tokio::test]
+async fn connections_that_drain_are_shown_until_they_are_gone() {
+    let script = Script::new()
+        .rule(Rule::at(Moment::Request).request_id("last").does(Fault::goaway()))
+        .rule(Rule::at(Moment::Processed).request_id("held").does(Fault::Hold));
+    let server = serve(script).await;
+    let picture = Picture::default();
+    let client = http2().observer(picture.clone()).build();
+    let send = |id: &'static str| {
+        let (client, request) = (client.clone(), post(&server, id, Payload::None));
+        tokio::spawn(async move { client.send(request, CallOptions::new()).await })
+    };
+    let held = send("held");
+    picture.becomes([1, 0, 0]).await;
+    while server.log().processed("held") == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    send("last").await.unwrap().unwrap();
+    picture.becomes([0, 1, 0]).await;
+    held.abort();
+    picture.becomes([0, 0, 0]).await;
+}
+
+#[tokio::test]
+async fn connections_of_http_1_are_shown_too() {
+    let server = serve(Script::new().protocol(Protocol::Http1).service_time_ms(5)).await;
+    let picture = Picture::default();
+    let client = Client::builder().max_connections(2).observer(picture.clone()).build();
+    let run = posts(&client, &server, 10, 5, Payload::None).await;
+    run.assert_all_done_once(&server, 3);
+    // A call that was served counts as waiting until it runs.
+    let [open, draining, waiting] = picture.most();
+    assert!((open, draining) == (2, 0) && (3..=5).contains(&waiting), "{:?}", picture.most());
+    assert_eq!(picture.now(), [2, 0, 0]);
 }
 
 /// Adds up whatever is counted.
@@ -244,9 +390,9 @@ async fn numbers_are_what_happened() {
     assert_eq!(*sums.1.lock(), (0, 1), "one was in flight, and none is");
 }
 
-/// A recorder of the `metrics` crate that adds up the attempts.
+/// A recorder of the `metrics` crate that adds up the attempts, and the connections that are open.
 #[derive(Default)]
-struct Attempts(Arc<AtomicU64>);
+struct Attempts(Arc<AtomicU64>, Arc<AtomicU64>);
 
 impl metrics::Recorder for Attempts {
     fn describe_counter(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
@@ -261,8 +407,12 @@ impl metrics::Recorder for Attempts {
         }
     }
 
-    fn register_gauge(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
-        metrics::Gauge::noop()
+    fn register_gauge(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
+        if key.name() == "oncebox_connections" && key.labels().any(|label| label.value() == "open") {
+            metrics::Gauge::from_arc(self.1.clone())
+        } else {
+            metrics::Gauge::noop()
+        }
     }
 
     fn register_histogram(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Histogram {
@@ -275,8 +425,12 @@ async fn the_metrics_crate_is_given_the_numbers() {
     let attempts = Attempts::default();
     let server = serve(third_time_lucky()).await;
     let _guard = metrics::set_default_local_recorder(&attempts);
-    send(&http2().observer(Recording(MetricsRecorder)).build(), &server).await;
+    let client = http2().observer(Recording(MetricsRecorder)).build();
+    send(&client, &server).await;
     assert_eq!(attempts.0.load(Ordering::Relaxed), 3);
+    assert_eq!(f64::from_bits(attempts.1.load(Ordering::Relaxed)), 1.0);
+    drop(client);
+    assert_eq!(f64::from_bits(attempts.1.load(Ordering::Relaxed)), 0.0);
 }
 
 #[tokio::test]

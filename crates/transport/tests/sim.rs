@@ -148,7 +148,7 @@ fn simulate(seed: u64) -> Vec<String> {
             }
         }
     });
-    let client = world.client(seed);
+    let client = world.builder(seed).keepalive_expiry(DEADLINE).build();
     let is_fair = Rc::new(Cell::new(false));
     let seen = Rc::new(RefCell::new(Vec::new()));
     let calls = calls_and_checks(client, world, peer.clone(), is_fair.clone(), seen.clone());
@@ -186,12 +186,16 @@ async fn calls_and_checks(
         let outcome = call.await.unwrap();
         assert_ne!(outcome, Outcome::TimedOut { sent: false }, "a waiter was forgotten");
     }
+    // A server's connections keep the script that they began with, be it one that refuses everything: they must end.
+    tokio::time::sleep(2 * DEADLINE).await;
+    let mut outcomes = Vec::new();
     for _ in 0..AFTERWARDS {
-        if matches!(get(client.clone()).await, Outcome::Responded(response) if response.status == 200) {
-            return Ok(());
+        match get(client.clone()).await {
+            Outcome::Responded(response) if response.status == 200 => return Ok(()),
+            outcome => outcomes.push(outcome.to_string()),
         }
     }
-    panic!("the server is well, and no call reaches it");
+    panic!("the server is well, and no call reaches it: {outcomes:#?}");
 }
 
 /// How a call ends that may be repeated.

@@ -99,7 +99,8 @@ impl<'a, T: Take> Making<'a, T> {
 
     /// It ran into a limit.
     pub(super) fn is_cut_off(&mut self, outcome: Outcome, source: Option<BoxError>) {
-        self.state = State::Over(Ended { attempt: Attempt::new(outcome), answer: None, source });
+        let attempt = Attempt { connection: self.progress.connection(), ..Attempt::new(outcome) };
+        self.state = State::Over(Ended { attempt, answer: None, source });
     }
 
     fn begin(&mut self, headers: &'a mut HeaderMap) {

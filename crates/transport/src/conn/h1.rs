@@ -12,6 +12,7 @@ use oncebox_policy::Cause;
 use super::Failure;
 use crate::body::AttemptBody;
 use crate::io::{Observed, Protocol, Stream, Wire};
+use crate::pool::Counted;
 
 /// An idle HTTP/1.1 connection.
 pub(crate) struct H1Connection {
@@ -19,11 +20,12 @@ pub(crate) struct H1Connection {
     wire: Arc<Wire>,
     id: u64,
     reused: bool,
+    _counted: Counted,
 }
 
 impl H1Connection {
-    /// Takes over a new socket. `id` names the connection in histories.
-    pub(crate) async fn open(socket: Stream, id: u64) -> Result<Self, hyper::Error> {
+    /// Takes over a new socket. `id` names the connection in histories, and it is `counted` as long as it may be used.
+    pub(crate) async fn open(socket: Stream, id: u64, counted: Counted) -> Result<Self, hyper::Error> {
         let (io, wire) = Observed::new(socket, Protocol::Http1);
         let (sender, driver) = http1::Builder::new().preserve_header_case(false).handshake(TokioIo::new(io)).await?;
         // Ends when the connection does, or when the sender and the response body are dropped.
@@ -32,7 +34,7 @@ impl H1Connection {
                 tracing::debug!(connection = id, %error, "HTTP/1.1 connection ended with an error");
             }
         });
-        Ok(Self { sender, wire, id, reused: false })
+        Ok(Self { sender, wire, id, reused: false, _counted: counted })
     }
 
     pub(crate) fn id(&self) -> u64 {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Count, Recorder};
+use super::recorder::change;
+use super::{Connections, Count, Recorder};
 
 /// Records with the `metrics` crate's macros. What is not exported costs next to nothing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,6 +17,15 @@ impl Recorder for MetricsRecorder {
     fn in_flight(&self, change: i64) {
         // Small numbers: every one of them has its float.
         metrics::gauge!("oncebox_calls_in_flight").increment(change as f64);
+    }
+
+    fn connections(&self, _: &str, before: Connections, now: Connections) {
+        for (state, change) in
+            [("open", change(before.open, now.open)), ("draining", change(before.draining, now.draining))]
+        {
+            metrics::gauge!("oncebox_connections", "state" => state).increment(change as f64);
+        }
+        metrics::gauge!("oncebox_calls_waiting").increment(change(before.waiting, now.waiting) as f64);
     }
 
     fn took(&self, time: Duration) {

@@ -2,6 +2,7 @@
 //!
 //! Nothing here holds a request's headers, query or body: those may be secret.
 
+mod connections;
 #[cfg(feature = "metrics")]
 mod metrics;
 #[cfg(feature = "opentelemetry")]
@@ -9,6 +10,8 @@ mod opentelemetry;
 mod recorder;
 mod trace_context;
 
+pub use connections::Connections;
+pub(crate) use connections::Shown;
 #[cfg(feature = "metrics")]
 pub use metrics::MetricsRecorder;
 #[cfg(feature = "opentelemetry")]
@@ -19,11 +22,12 @@ pub(crate) use trace_context::TraceContext;
 pub(crate) use trace_context::parse as parse_traceparent;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use http::{Method, Uri};
-use oncebox_policy::{Ledger, Outcome, Record, Refusal, Verdict};
+use oncebox_policy::{Attempt, Ledger, Record, Verdict};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::field::Empty;
 use tracing::{Span, debug_span};
@@ -53,6 +57,16 @@ pub trait Observer: Send + Sync + 'static {
 
     /// An attempt is over, and it was decided what follows. `number` counts from 1.
     fn attempt_ended(&self, _call: &Observed<'_>, _number: usize, _record: &Record) {}
+
+    /// A single attempt is over that [`Client::attempt`](crate::Client::attempt) made. Whoever asked for it decides what
+    /// follows; it belongs to no call that is told of. `number` counts from 1.
+    fn single_attempt_ended(&self, _call: &Observed<'_>, _number: usize, _attempt: &Attempt) {}
+
+    /// The connections to an origin are others than `before`, which is what this observer was told last, and none at
+    /// first. Pools are shared: those that other clients use are among them. `origin` is scheme, host and port.
+    ///
+    /// It is called on whichever task brought the change, with the pool locked.
+    fn connections_changed(&self, _origin: &str, _before: Connections, _now: Connections) {}
 
     /// A call is over, `took` after its begin.
     fn call_ended(&self, _call: &Observed<'_>, _end: CallEnd<'_>, _took: Duration) {}
@@ -106,23 +120,44 @@ pub enum CallEnd<'a> {
 
 /// The observer of a client. Two are equal when they are the same.
 #[derive(Clone)]
-pub(crate) struct Hook(Arc<dyn Observer>);
+pub(crate) struct Hook(Arc<Told>);
+
+/// Who is told.
+struct Told {
+    observer: Box<dyn Observer>,
+    /// The origins whose connections it is told of.
+    watching: Mutex<Vec<Weak<Shown>>>,
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        for shown in std::mem::take(self.watching.get_mut()) {
+            if let Some(shown) = shown.upgrade() {
+                shown.forget(self);
+            }
+        }
+    }
+}
 
 impl Hook {
     pub(crate) fn new(observer: impl Observer) -> Self {
-        Self(Arc::new(observer))
+        Self(Arc::new(Told { observer: Box::new(observer), watching: Mutex::default() }))
+    }
+
+    pub(crate) fn single_attempt_ended(&self, method: &Method, uri: &Uri, number: usize, attempt: &Attempt) {
+        self.0.observer.single_attempt_ended(&Observed { method, uri }, number, attempt);
     }
 
     pub(crate) fn attempt_ended(&self, method: &Method, uri: &Uri, ledger: &Ledger) {
         let attempts = ledger.attempts();
         if let Some(record) = attempts.last() {
-            self.0.attempt_ended(&Observed { method, uri }, attempts.len(), record);
+            self.0.observer.attempt_ended(&Observed { method, uri }, attempts.len(), record);
         }
     }
 
     pub(crate) fn watch<'a>(&'a self, method: &'a Method, uri: &'a Uri) -> Watched<'a> {
         let call = Observed { method, uri };
-        self.0.call_started(&call);
+        self.0.observer.call_started(&call);
         Watched { hook: self, call, started: Instant::now(), is_over: false }
     }
 }
@@ -148,14 +183,14 @@ impl Watched<'_> {
             Ok(status) => CallEnd::Responded(status),
             Err(error) => CallEnd::Failed(error),
         };
-        self.hook.0.call_ended(&self.call, end, self.started.elapsed());
+        self.hook.0.observer.call_ended(&self.call, end, self.started.elapsed());
     }
 }
 
 impl Drop for Watched<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            self.hook.0.call_ended(&self.call, CallEnd::Dropped, self.started.elapsed());
+            self.hook.0.observer.call_ended(&self.call, CallEnd::Dropped, self.started.elapsed());
         }
     }
 }
@@ -170,15 +205,24 @@ pub(crate) fn attempt_span(number: usize) -> Span {
     debug_span!("attempt", number, connection = Empty, stream = Empty, outcome = Empty, wait = Empty, reason = Empty)
 }
 
-/// Fills in what an attempt brought and what follows.
-pub(crate) fn fill(span: &Span, record: &Record) {
-    if let Some(connection) = record.connection {
+/// The span of an attempt that is a call's only one.
+pub(crate) fn single_span(target: &impl fmt::Display, number: usize) -> Span {
+    debug_span!("attempt", %target, number, connection = Empty, stream = Empty, outcome = Empty)
+}
+
+/// Fills in what an attempt brought.
+pub(crate) fn fill_attempt(span: &Span, attempt: &Attempt, stream: Option<u32>) {
+    if let Some(connection) = attempt.connection {
         span.record("connection", connection);
     }
-    if let Some(stream) = stream(&record.outcome) {
+    if let Some(stream) = stream {
         span.record("stream", stream);
     }
-    span.record("outcome", tracing::field::display(&record.outcome));
+    span.record("outcome", tracing::field::display(&attempt.outcome));
+}
+
+/// Fills in what follows an attempt.
+pub(crate) fn fill(span: &Span, record: &Record) {
     match record.verdict {
         Verdict::Return(end) => span.record("reason", tracing::field::display(end.reason)),
         Verdict::Reconcile => span.record("reason", "to be reconciled"),
@@ -187,13 +231,4 @@ pub(crate) fn fill(span: &Span, record: &Record) {
             span.record("reason", tracing::field::display(retry.reason))
         }
     };
-}
-
-/// The stream of an attempt, as far as its outcome says.
-fn stream(outcome: &Outcome) -> Option<u32> {
-    match outcome {
-        Outcome::Refused(Refusal::GoAway { stream_id, .. } | Refusal::RefusedStream { stream_id }) => Some(*stream_id),
-        Outcome::SentUnknown(unknown) => unknown.stream_id,
-        _ => None,
-    }
 }

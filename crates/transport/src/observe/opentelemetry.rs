@@ -6,7 +6,8 @@ use std::time::Duration;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter, UpDownCounter};
 
-use super::{Count, Recorder};
+use super::recorder::change;
+use super::{Connections, Count, Recorder};
 
 /// Records with the instruments of a meter.
 pub struct OpenTelemetryRecorder {
@@ -14,6 +15,8 @@ pub struct OpenTelemetryRecorder {
     attempts: Counter<u64>,
     repeats: Counter<u64>,
     in_flight: UpDownCounter<i64>,
+    connections: UpDownCounter<i64>,
+    waiting: UpDownCounter<i64>,
     took: Histogram<f64>,
 }
 
@@ -26,6 +29,8 @@ impl OpenTelemetryRecorder {
             attempts: counter(Count::Attempts),
             repeats: counter(Count::Repeats),
             in_flight: meter.i64_up_down_counter("oncebox_calls_in_flight").build(),
+            connections: meter.i64_up_down_counter("oncebox_connections").build(),
+            waiting: meter.i64_up_down_counter("oncebox_calls_waiting").build(),
             took: meter.f64_histogram("oncebox_call_seconds").with_unit("s").build(),
         }
     }
@@ -43,6 +48,12 @@ impl Recorder for OpenTelemetryRecorder {
 
     fn in_flight(&self, change: i64) {
         self.in_flight.add(change, &[]);
+    }
+
+    fn connections(&self, _: &str, before: Connections, now: Connections) {
+        self.connections.add(change(before.open, now.open), &[KeyValue::new("state", "open")]);
+        self.connections.add(change(before.draining, now.draining), &[KeyValue::new("state", "draining")]);
+        self.waiting.add(change(before.waiting, now.waiting), &[]);
     }
 
     fn took(&self, time: Duration) {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use oncebox_policy::{Outcome, Record, Verdict};
+use oncebox_policy::{Attempt, Outcome, Record, Verdict};
 
-use super::{CallEnd, Observed, Observer};
+use super::{CallEnd, Connections, Observed, Observer};
 
 /// What is counted. Each has a label whose values are few.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +47,11 @@ pub trait Recorder: Send + Sync + 'static {
     /// Calls under way, by how many more or less: `oncebox_calls_in_flight`.
     fn in_flight(&self, change: i64);
 
+    /// The connections to an origin, which are others than the `before` that was told last. Added up over all origins:
+    /// `oncebox_connections`, labelled `state`: `open`, `draining`; and `oncebox_calls_waiting`. The origin, scheme, host
+    /// and port, is no label there: where each sandbox has a host of its own there is no end of them.
+    fn connections(&self, _origin: &str, _before: Connections, _now: Connections) {}
+
     /// How long a call took to its response's head, or to its end where it is read whole: `oncebox_call_seconds`.
     fn took(&self, time: Duration);
 }
@@ -61,18 +66,18 @@ impl<R: Recorder> Observer for Recording<R> {
     }
 
     fn attempt_ended(&self, _: &Observed<'_>, _: usize, record: &Record) {
-        let outcome = match record.outcome {
-            Outcome::NotSent(_) => "not_sent",
-            Outcome::Refused(_) => "refused",
-            Outcome::Responded(_) => "responded",
-            Outcome::SentUnknown(_) => "sent_unknown",
-            Outcome::Cancelled { .. } => "cancelled",
-            Outcome::TimedOut { .. } => "timed_out",
-        };
-        self.0.count(Count::Attempts, outcome);
+        self.0.count(Count::Attempts, label(&record.outcome));
         if let Verdict::Retry(retry) = record.verdict {
             self.0.count(Count::Repeats, if retry.reason.is_replay() { "replay" } else { "retry" });
         }
+    }
+
+    fn single_attempt_ended(&self, _: &Observed<'_>, _: usize, attempt: &Attempt) {
+        self.0.count(Count::Attempts, label(&attempt.outcome));
+    }
+
+    fn connections_changed(&self, origin: &str, before: Connections, now: Connections) {
+        self.0.connections(origin, before, now);
     }
 
     fn call_ended(&self, _: &Observed<'_>, end: CallEnd<'_>, took: Duration) {
@@ -90,4 +95,22 @@ impl<R: Recorder> Observer for Recording<R> {
         self.0.count(Count::Calls, label);
         self.0.took(took);
     }
+}
+
+fn label(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::NotSent(_) => "not_sent",
+        Outcome::Refused(_) => "refused",
+        Outcome::Responded(_) => "responded",
+        Outcome::SentUnknown(_) => "sent_unknown",
+        Outcome::Cancelled { .. } => "cancelled",
+        Outcome::TimedOut { .. } => "timed_out",
+    }
+}
+
+/// By how many more or less a gauge is to show.
+#[cfg(any(feature = "metrics", feature = "opentelemetry"))]
+pub(super) fn change(before: usize, now: usize) -> i64 {
+    // Connections and calls are fewer than 2^63.
+    now as i64 - before as i64
 }

@@ -26,12 +26,8 @@ impl Bound {
         let _ = self.pools.set(pools);
     }
 
-    /// How many connections this class may use: others than the commands' leave one to those.
     fn max_of(&self, class: TrafficClass) -> usize {
-        match class {
-            TrafficClass::Interactive => self.max,
-            TrafficClass::Bulk => self.max.saturating_sub(1).max(1),
-        }
+        most_connections(self.max, class)
     }
 
     /// Takes a place for a connection, before it is dialled.
@@ -59,6 +55,14 @@ impl Bound {
     pub(super) fn others(&self, class: TrafficClass) -> impl Iterator<Item = Arc<Http2Pool>> {
         let pools = self.pools.get().into_iter().flatten();
         pools.filter(move |(other, _)| *other != class).filter_map(|(_, pool)| pool.upgrade())
+    }
+}
+
+/// How many of `max` connections this class may use: others than the commands' leave one to those.
+pub(super) fn most_connections(max: usize, class: TrafficClass) -> usize {
+    match class {
+        TrafficClass::Interactive => max,
+        TrafficClass::Bulk => max.saturating_sub(1).max(1),
     }
 }
 

@@ -8,12 +8,16 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::origin::Progress;
+use super::bound::most_connections;
+use super::counted::{Counts, What};
+use super::progress::Progress;
 use super::registry::next_connection_id;
 use crate::body::Held;
 use crate::conn::{Failure, H1Connection};
 use crate::dial::Dialer;
-use crate::options::Limits;
+use crate::io::Stream;
+use crate::observe::Shown;
+use crate::options::{Limits, TrafficClass};
 use crate::tls::Offer;
 
 /// See the module.
@@ -22,33 +26,53 @@ pub(crate) struct Http1Pool {
     limits: Limits,
     /// One for each connection that may be in use; first come, first served.
     room: Arc<Semaphore>,
+    /// One for each that bulk transfers may use: all but one, where there are several.
+    room_for_bulk: Arc<Semaphore>,
     /// The most recently used one is at the end.
     idle: Mutex<Vec<(H1Connection, Instant)>>,
     failed_dials: AtomicU32,
+    counts: Arc<Counts>,
 }
 
 /// A connection in use.
 pub(crate) struct Leased {
     pub(crate) connection: H1Connection,
-    room: OwnedSemaphorePermit,
+    room: Room,
+}
+
+/// The right to use one connection. What is no bulk transfer needs no more than the first.
+pub(crate) struct Room {
+    _any: OwnedSemaphorePermit,
+    _bulk: Option<OwnedSemaphorePermit>,
 }
 
 impl Http1Pool {
-    pub(super) fn new(dialer: Arc<Dialer>, limits: Limits) -> Arc<Self> {
+    pub(super) fn new(dialer: Arc<Dialer>, limits: Limits, shown: Arc<Shown>) -> Arc<Self> {
+        let for_bulk = most_connections(limits.max_connections, TrafficClass::Bulk);
         Arc::new(Self {
             dialer,
             limits,
             room: Arc::new(Semaphore::new(limits.max_connections)),
+            room_for_bulk: Arc::new(Semaphore::new(for_bulk)),
             idle: Mutex::default(),
             failed_dials: AtomicU32::new(0),
+            counts: Counts::new(shown),
         })
     }
 
     /// An idle connection, or a new one; waits while as many as are allowed are in use.
-    pub(crate) async fn acquire(&self, wanted: Connection, progress: &Progress) -> Result<Leased, Failure> {
+    pub(crate) async fn acquire(
+        &self,
+        wanted: Connection,
+        class: TrafficClass,
+        progress: &Progress,
+    ) -> Result<Leased, Failure> {
         progress.waits();
-        let room = Arc::clone(&self.room).acquire_owned().await;
-        let room = room.map_err(|_| Failure::not_sent("the pool was closed"))?;
+        let bulk = match class {
+            TrafficClass::Interactive => None,
+            TrafficClass::Bulk => Some(self.wait_for(&self.room_for_bulk).await?),
+        };
+        let room = Room { _any: self.wait_for(&self.room).await?, _bulk: bulk };
         let idle = if wanted == Connection::Fresh { None } else { self.take_idle() };
         let connection = match idle {
             Some(connection) => connection,
@@ -61,12 +85,30 @@ impl Http1Pool {
         Ok(Leased { connection, room })
     }
 
+    async fn wait_for(&self, room: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Failure> {
+        if let Ok(permit) = room.clone().try_acquire_owned() {
+            return Ok(permit);
+        }
+        let _waiting = self.counts.one(What::Waiting);
+        room.clone().acquire_owned().await.map_err(|_| Failure::not_sent("the pool was closed"))
+    }
+
+    /// Takes over a new socket.
+    pub(super) async fn open(&self, socket: Stream) -> Result<H1Connection, Failure> {
+        H1Connection::open(socket, next_connection_id(), self.counts.one(What::Open))
+            .await
+            .map_err(|error| Failure::dial(Phase::Connect, error))
+    }
+
+    /// Tells observers what there is now.
+    pub(super) fn show(&self) {
+        self.counts.show();
+    }
+
     async fn dial(&self) -> Result<H1Connection, Failure> {
         let round = self.failed_dials();
         let opened = match self.dialer.dial(Offer::Http1).await {
-            Ok(dialled) => H1Connection::open(dialled.stream, next_connection_id())
-                .await
-                .map_err(|error| Failure::dial(Phase::Connect, error)),
+            Ok(dialled) => self.open(dialled.stream).await,
             Err(failure) => Err(failure),
         };
         match &opened {
@@ -113,11 +155,11 @@ impl Http1Pool {
 pub(crate) struct HeldHttp1 {
     pub(crate) pool: Arc<Http1Pool>,
     pub(crate) connection: H1Connection,
-    pub(crate) room: OwnedSemaphorePermit,
+    pub(crate) room: Room,
 }
 
 impl Leased {
-    pub(crate) fn into_parts(self) -> (H1Connection, OwnedSemaphorePermit) {
+    pub(crate) fn into_parts(self) -> (H1Connection, Room) {
         (self.connection, self.room)
     }
 }

@@ -23,6 +23,7 @@ use super::pick::pick;
 use super::queue::Place;
 use crate::conn::{Failure, H2Connection};
 use crate::dial::{DialError, Dialer};
+use crate::observe::{Connections, Shown};
 use crate::options::{Limits, TrafficClass};
 
 use upkeep::Peak;
@@ -67,6 +68,7 @@ pub(crate) struct Http2Pool {
     connecting: AtomicUsize,
     failed_dials: AtomicU32,
     line: Line<Waiter, State>,
+    shown: Arc<Shown>,
     /// Streams are given back from anywhere, also from where there is no runtime.
     runtime: Handle,
     this: Weak<Self>,
@@ -125,6 +127,7 @@ impl Http2Pool {
         dialer: Arc<Dialer>,
         limits: Limits,
         http1: Arc<Http1Pool>,
+        shown: Arc<Shown>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             class,
@@ -136,6 +139,7 @@ impl Http2Pool {
             connecting: AtomicUsize::new(0),
             failed_dials: AtomicU32::new(0),
             line: Line::new(State::default()),
+            shown,
             runtime: Handle::current(),
             this: this.clone(),
         })
@@ -288,6 +292,23 @@ impl Http2Pool {
             // What was cold takes streams again. Worn connections go on being used where no other is to be had.
             self.hand_over(slow, self.connecting.load(Ordering::Acquire) == 0);
         }
+        self.show(slow);
+    }
+
+    /// Tells observers what there is now.
+    fn show(&self, slow: &Slow<'_>) {
+        if self.shown.is_watched() {
+            // The first part is that of HTTP/1.1.
+            self.shown.set(1 + self.class as usize, || Connections {
+                open: self.connections.load().len(),
+                draining: slow.draining.len(),
+                waiting: slow.len(),
+            });
+        }
+    }
+
+    pub(super) fn show_now(&self) {
+        self.show(&self.line.lock());
     }
 
     /// Hands free streams to those who wait.
@@ -347,6 +368,7 @@ impl Http2Pool {
         let spare = self.connections.load().iter().find(is_spare).cloned();
         if let Some(spare) = spare {
             self.drain(slow, &spare);
+            self.show(slow);
         }
     }
 
@@ -367,6 +389,9 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.pool.line.lock().leave(self.place);
+        let mut slow = self.pool.line.lock();
+        if slow.leave(self.place).is_some() {
+            self.pool.show(&slow);
+        }
     }
 }

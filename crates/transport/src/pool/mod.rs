@@ -14,10 +14,14 @@
 //! Calls of different [traffic classes](crate::TrafficClass) use different HTTP/2 connections, which are counted together
 //! ([`bound`]). Over HTTP/1.1 a connection carries one exchange anyway, and the classes share them.
 //!
+//! Whoever observes is told of what there is ([`Shown`](crate::observe)) where that may have changed: at the end of each
+//! step under the line's lock.
+//!
 //! A connection only ever moves forward: connecting, active (or cold: not needed now), draining, closed. Whoever sees
 //! first that it takes no more streams drains it, before anyone picks again.
 
 mod bound;
+mod counted;
 mod growth;
 mod http1;
 mod http2;
@@ -27,11 +31,14 @@ mod load;
 mod origin;
 mod permit;
 mod pick;
+mod progress;
 mod queue;
 mod registry;
 mod sync;
 
+pub(crate) use counted::Counted;
 pub(crate) use load::Load;
-pub(crate) use origin::{Attempted, Authority, Began, Origin, Progress, Redacted, Wanted};
+pub(crate) use origin::{Attempted, Authority, Began, Origin, Redacted, Wanted};
 pub(crate) use permit::Permit;
+pub(crate) use progress::Progress;
 pub(crate) use registry::origin;

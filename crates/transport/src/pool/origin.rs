@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::Uri;
 use http::uri::Scheme;
@@ -13,10 +13,12 @@ use super::bound::Bound;
 use super::http1::{HeldHttp1, Http1Pool};
 use super::http2::{Http2Pool, Unserved, Want};
 use super::permit::Permit;
+use super::progress::Progress;
 use crate::body::{AttemptBody, ResponseBody};
 use crate::conn::{Exchange, Failure, H2Response};
 use crate::dial::{Dialer, Route};
 use crate::error::Error;
+use crate::observe::{Hook, Shown};
 use crate::options::{HttpVersion, Limits, TrafficClass};
 use crate::proxy::{host_and_port, port_of};
 
@@ -102,6 +104,7 @@ pub(crate) struct Origin {
     http2: Vec<(TrafficClass, Arc<Http2Pool>)>,
     /// Whether the server chose HTTP/1.1 when it had the choice.
     chose_http1: AtomicBool,
+    shown: Arc<Shown>,
 }
 
 /// An attempt that was answered, or was not.
@@ -121,11 +124,13 @@ pub(crate) struct Began {
 impl Origin {
     pub(super) fn new(authority: Authority, limits: Limits, route: Route) -> Arc<Self> {
         let dialer = Arc::new(Dialer::new(authority.clone(), route));
-        let http1 = Http1Pool::new(dialer.clone(), limits);
+        let scheme = if authority.is_https() { Scheme::HTTPS } else { Scheme::HTTP };
+        let shown = Shown::new(format!("{scheme}://{}", host_and_port(&authority.host, authority.port)));
+        let http1 = Http1Pool::new(dialer.clone(), limits, shown.clone());
         let bound = Bound::new(limits.max_connections);
         // One connection cannot be kept apart from itself.
         let classes = if limits.max_connections > 1 { &TrafficClass::ALL[..] } else { &TrafficClass::ALL[..1] };
-        let pool = |class| Http2Pool::new(class, bound.clone(), dialer.clone(), limits, http1.clone());
+        let pool = |class| Http2Pool::new(class, bound.clone(), dialer.clone(), limits, http1.clone(), shown.clone());
         let http2: Vec<_> = classes.iter().map(|class| (*class, pool(*class))).collect();
         bound.is_of(&http2);
         Arc::new(Self {
@@ -133,10 +138,21 @@ impl Origin {
             dialer,
             http1,
             chose_http1: AtomicBool::new(false),
+            shown,
             authority,
             budget: Budget::new(),
             created: Instant::now(),
         })
+    }
+
+    /// Tells this observer of the connections from now on, and of those that there are.
+    pub(crate) fn watched_by(&self, hook: &Hook) {
+        if self.shown.watched_by(hook) {
+            self.http1.show();
+            for (_, pool) in &self.http2 {
+                pool.show_now();
+            }
+        }
     }
 
     fn http2(&self, class: TrafficClass) -> &Arc<Http2Pool> {
@@ -167,7 +183,7 @@ impl Origin {
         progress: &Progress,
     ) -> Attempted {
         if let Some(may_choose) = self.http2_first(version) {
-            progress.is(IN_LINE);
+            progress.joins_line();
             let http2 = self.http2(wanted.class);
             match http2.acquire(wanted.want(may_choose)).await {
                 Ok(permit) => {
@@ -204,9 +220,13 @@ impl Origin {
         progress: &Progress,
     ) -> Began {
         let id = permit.connection().id();
-        progress.is(SENT);
+        progress.sends_on(id);
         let (head, body) = request(HttpVersion::Http2);
-        Began { id, exchange: Exchange::start(permit, head, body) }
+        let exchange = Exchange::start(permit, head, body);
+        if let Ok(exchange) = &exchange {
+            progress.has_stream(exchange.stream_id());
+        }
+        Began { id, exchange }
     }
 
     /// What came of a request that was sent.
@@ -216,11 +236,8 @@ impl Origin {
 
     /// What an attempt that has sent nothing waits for: room on the connections that there are, or one to be made.
     pub(crate) fn waits_for(&self, progress: &Progress, class: TrafficClass) -> Phase {
-        match progress.0.load(Ordering::Acquire) {
-            DIALS => self.dialer.phase(),
-            IN_LINE if self.http2(class).waits_for_dial() => self.dialer.phase(),
-            _ => Phase::Slot,
-        }
+        let waits_for_dial = progress.is_dialling() || (progress.is_in_line() && self.http2(class).waits_for_dial());
+        if waits_for_dial { self.dialer.phase() } else { Phase::Slot }
     }
 
     async fn attempt_http1(
@@ -236,12 +253,12 @@ impl Origin {
             }
             proxy.tell(request.headers_mut());
         }
-        let (connection, room) = match self.http1.acquire(wanted.connection, progress).await {
+        let (connection, room) = match self.http1.acquire(wanted.connection, wanted.class, progress).await {
             Ok(leased) => leased.into_parts(),
             Err(failure) => return not_sent(self.http2(wanted.class), failure, self.http1.failed_dials()),
         };
         let id = connection.id();
-        progress.is(SENT);
+        progress.sends_on(id);
         let result = connection.send(request).await.map(|(response, connection)| {
             let held = Box::new(HeldHttp1 { pool: self.http1.clone(), connection, room });
             response.map(|body| ResponseBody::http1(body, held))
@@ -292,47 +309,5 @@ impl Wanted {
 impl fmt::Debug for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Origin").field("authority", &self.authority).finish_non_exhaustive()
-    }
-}
-
-/// How far the running attempt has come. It outlives an attempt that is dropped at the deadline, whose outcome nobody
-/// else can tell.
-#[derive(Debug, Default)]
-pub(crate) struct Progress(AtomicU8);
-
-/// Waits for HTTP/1.1 connections that others use; so it begins.
-const WAITS: u8 = 0;
-/// Waits for a connection that is made for it.
-const DIALS: u8 = 1;
-/// Waits for a stream.
-const IN_LINE: u8 = 2;
-/// The head may have been written.
-const SENT: u8 = 3;
-/// The response's head has come, and its body is being read.
-const READS: u8 = 4;
-
-impl Progress {
-    fn is(&self, stage: u8) {
-        self.0.store(stage, Ordering::Release);
-    }
-
-    pub(super) fn waits(&self) {
-        self.is(WAITS);
-    }
-
-    pub(super) fn dials(&self) {
-        self.is(DIALS);
-    }
-
-    pub(crate) fn reads_body(&self) {
-        self.is(READS);
-    }
-
-    pub(crate) fn reads(&self) -> bool {
-        self.0.load(Ordering::Acquire) == READS
-    }
-
-    pub(crate) fn is_sent(&self) -> bool {
-        self.0.load(Ordering::Acquire) >= SENT
     }
 }

@@ -63,6 +63,12 @@ impl Exchange {
     }
 }
 
+impl Exchange {
+    pub(crate) fn stream_id(&self) -> u32 {
+        self.stream_id
+    }
+}
+
 impl Future for Exchange {
     type Output = Result<H2Response, Failure>;
 

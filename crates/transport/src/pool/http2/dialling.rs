@@ -7,7 +7,7 @@ use oncebox_policy::{Outcome, Phase, ShortText, dial_backoff};
 use tokio::time::Instant;
 
 use super::{Http2Pool, Slow, Unavailable, Unserved};
-use crate::conn::{Failure, H1Connection, H2Connection, Liveness};
+use crate::conn::{Failure, H2Connection, Liveness};
 use crate::dial::DialError;
 use crate::pool::load::Load;
 use crate::pool::permit::Permit;
@@ -52,8 +52,7 @@ impl Http2Pool {
                 let detail = "the server does not speak HTTP/2 (http_version)".into();
                 return Err(Unavailable::new(Phase::Tls, detail));
             }
-            let connection = H1Connection::open(dialled.stream, next_connection_id()).await;
-            let connection = connection.map_err(|error| unavailable(Failure::dial(Phase::Connect, error)))?;
+            let connection = self.http1.open(dialled.stream).await.map_err(unavailable)?;
             self.http1.put_idle(connection);
             return Err(Unavailable { chose_http1: true, ..Unavailable::new(Phase::Tls, ShortText::EMPTY) });
         }
@@ -108,6 +107,7 @@ impl Http2Pool {
             // One that left in the meantime needs no answer.
             let _ = waiter.served.send(Err(why.clone()));
         }
+        self.show(slow);
     }
 
     fn look_again(&self, slow: &mut Slow<'_>, at: Instant) {

@@ -49,6 +49,7 @@ impl Owner for Http2Pool {
             self.settle(&mut slow, 0);
         }
         self.shrink(&mut slow);
+        self.show(&slow);
     }
 
     fn ended(&self, id: u64) {
