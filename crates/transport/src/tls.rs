@@ -3,6 +3,8 @@
 mod names;
 mod trust;
 
+pub(crate) use names::explain;
+
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use http::{HeaderName, HeaderValue, Method, Request};
-use oncebox_faults::{Answer, ErrorCode, Fault, Goaway, LastId, Moment, Rule, Script, Server};
+use oncebox_faults::{Answer, ErrorCode, Fault, Goaway, LastId, Moment, Number, Rule, Script, Server, Settings, Then};
 use oncebox_transport::policy::{Cause, Outcome, Phase, Unknown};
 use oncebox_transport::{Body, CallOptions, Client, ClientBuilder, Error, HttpVersion, Proxy, Resolve, Resolving};
 use support::load::{BODIES, Payload, call, post, posts, request};
@@ -59,10 +59,18 @@ async fn over_tls(script: Script) -> Server {
 
 /// A row of the fault table: a script, and what must hold of a client against it.
 async fn row(script: Script, holds: impl AsyncFn(Kind, Server, Client)) {
+    row_with(|client| client, script, holds).await;
+}
+
+async fn row_with(
+    options: impl Fn(ClientBuilder) -> ClientBuilder,
+    script: Script,
+    holds: impl AsyncFn(Kind, Server, Client),
+) {
     let through_kind = async |kind| {
         let server = over_tls(script.clone()).await;
         let (scripted, client) = through(kind, &server, Manner::default()).await;
-        holds(kind, server, client.build()).await;
+        holds(kind, server, options(client).build()).await;
         assert!(!scripted.asked().is_empty(), "{kind:?}: nothing went through the proxy");
     };
     join_all(TUNNELS.map(through_kind)).await;
@@ -71,8 +79,88 @@ async fn row(script: Script, holds: impl AsyncFn(Kind, Server, Client)) {
 #[tokio::test]
 async fn connections_that_retire_lose_nothing() {
     for payload in BODIES {
-        row(Script::retiring(20), async |_, server, client| {
-            posts(&client, &server, 200, 32, payload).await.assert_all_done_once(&server, 3);
+        for streams in [20, 5] {
+            row(Script::retiring(streams), async |kind, server, client| {
+                posts(&client, &server, 200, 32, payload).await.assert_done_once(&server, 2);
+                let connections = server.log().totals().connections;
+                assert!(connections <= 300 / streams, "{kind:?}, {streams}: {connections} connections");
+            })
+            .await;
+        }
+        let random = Script::retiring(Number::Random { from: 1, to: 40 }).seed(2);
+        row_with(eight_retries, random, async |_, server, client| {
+            posts(&client, &server, 200, 32, payload).await.assert_done_once(&server, 8);
+        })
+        .await;
+    }
+}
+
+fn eight_retries(client: ClientBuilder) -> ClientBuilder {
+    client.connection_retries(8)
+}
+
+#[tokio::test]
+async fn goaways_in_two_phases_and_lowered_caps_lose_nothing() {
+    let at = |n| Rule::at(Moment::Request).nth(n);
+    let two_phases = at(20)
+        .does(Fault::goaway().last(LastId::Max).debug("shutdown"))
+        .does(Fault::Wait(10))
+        .does(Fault::goaway().debug("shutdown"));
+    let caps =
+        [at(30).does(Settings::streams(3)), at(60).does(Settings::streams(1)), at(70).does(Settings::streams(10))];
+    for rules in [vec![two_phases], caps.to_vec()] {
+        let script = rules.into_iter().fold(Script::new().service_time_ms(2), Script::rule);
+        for payload in BODIES {
+            row(script.clone(), async |_, server, client| {
+                posts(&client, &server, 200, 32, payload).await.assert_done_once(&server, 2);
+            })
+            .await;
+        }
+    }
+}
+
+/// A reset at the proxy's other end may take answers with it that the proxy had not read. Nothing else is unknown then,
+/// and nothing is done twice.
+#[tokio::test]
+async fn a_reset_after_the_answers_doubles_nothing() {
+    let goaway = Fault::goaway().debug("max_age").then(Then::ResetWhenDone);
+    let script = Script::new().service_time_ms(2).rule(Rule::at(Moment::Request).nth(20).does(goaway));
+    for payload in BODIES {
+        row(script.clone(), async |kind, server, client| {
+            let run = posts(&client, &server, 200, 32, payload).await;
+            assert_eq!(server.log().doubled(), []);
+            for done in run.done.iter().filter(|done| done.result.is_err()) {
+                let outcome = done.outcomes().pop();
+                assert!(matches!(outcome, Some(Outcome::SentUnknown(_))), "{kind:?}: {outcome:?}");
+                assert_eq!(server.log().processed(&done.id), 1, "{kind:?}: {}", done.id);
+            }
+        })
+        .await;
+    }
+}
+
+/// Of what was accepted and not answered when the connection was reset nobody knows whether it was processed. The reset may
+/// overtake the GOAWAY at the proxy, and then that holds of all that was sent on the connection; and of nothing else.
+#[tokio::test]
+async fn a_reset_before_the_answers_leaves_those_unknown_and_is_no_reason_to_repeat_them() {
+    let goaway = Fault::goaway().debug("max_age").then(Then::Reset);
+    let script = Script::new().service_time_ms(300).rule(Rule::at(Moment::Request).connection(1).nth(20).does(goaway));
+    for payload in BODIES {
+        row(script.clone(), async |kind, server, client| {
+            let run = posts(&client, &server, 100, 32, payload).await;
+            assert_eq!(server.log().doubled(), []);
+            let mut accepted = server.log().all_tries();
+            accepted.retain(|a_try| a_try.connection == 1 && !a_try.after_goaway && !a_try.disowned);
+            let mut ids: Vec<_> = accepted.into_iter().map(|a_try| a_try.request_id.unwrap()).collect();
+            ids.sort_unstable();
+            let failed = run.failed();
+            assert_eq!(ids.len(), 20, "{kind:?}");
+            assert!(ids.iter().all(|id| failed.contains(&id.as_str())), "{kind:?}: {failed:?}, {ids:?}");
+            for done in run.done.iter().filter(|done| done.result.is_err()) {
+                assert!(matches!(done.outcomes()[..], [Outcome::SentUnknown(_)]), "{kind:?}: {:#?}", done.outcomes());
+                let tries = server.log().tries(&done.id);
+                assert!(tries.iter().all(|a_try| a_try.connection == 1), "{kind:?}: {tries:#?}");
+            }
         })
         .await;
     }
@@ -80,13 +168,65 @@ async fn connections_that_retire_lose_nothing() {
 
 #[tokio::test]
 async fn streams_that_are_refused_are_sent_again() {
-    let script = Script::new().seed(7).rule(Rule::at(Moment::Request).attempt(1).share(0.5).does(Fault::Refuse));
-    row(script, async |_, server, client| {
-        let run = posts(&client, &server, 200, 32, Payload::Stream(10_000)).await;
-        run.assert_all_done_once(&server, 3);
-        assert!(server.log().totals().refused > 50);
-    })
-    .await;
+    let refuses = |rule: Rule| rule.does(Fault::Refuse);
+    let script = Script::new()
+        .seed(7)
+        .rule(refuses(Rule::at(Moment::Request).attempt(1).share(0.5)))
+        .rule(refuses(Rule::at(Moment::Request).attempt(1..=2).share(0.1)))
+        .rule(refuses(Rule::at(Moment::Request).attempt(1..=3).share(0.02)));
+    let one_in_ten = Script::new().seed(7).rule(refuses(Rule::at(Moment::Request).probability(0.1)));
+    for payload in [Payload::Bytes(100), Payload::Stream(10_000), Payload::Stream(65_536)] {
+        row(script.clone(), async |_, server, client| {
+            posts(&client, &server, 100, 32, payload).await.assert_done_once(&server, 3);
+            assert!(server.log().totals().refused > 25);
+        })
+        .await;
+        row_with(eight_retries, one_in_ten.clone(), async |_, server, client| {
+            posts(&client, &server, 100, 32, payload).await.assert_done_once(&server, 8);
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_four_times_fails_and_nothing_else() {
+    let script = Script::new().seed(7).rule(Rule::at(Moment::Request).probability(0.5).does(Fault::Refuse));
+    for payload in BODIES {
+        row(script.clone(), async |kind, server, client| {
+            let run = posts(&client, &server, 200, 64, payload).await;
+            run.assert_histories_agree(&server);
+            let log = server.log();
+            assert_eq!(log.doubled(), []);
+            let mut refused = log.request_ids();
+            refused.retain(|id| log.processed(id) == 0);
+            assert!(!refused.is_empty());
+            assert_eq!(run.failed(), refused, "{kind:?}");
+            for error in run.done.iter().filter_map(|done| done.result.as_ref().err()) {
+                assert!(matches!(error.outcome(), Some(Outcome::Refused(_))), "{kind:?}: {error}");
+                assert_eq!((error.attempts().len(), error.may_have_been_processed()), (4, false), "{kind:?}: {error}");
+            }
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_stream_is_replayed_up_to_the_mirrors_size_and_not_beyond() {
+    for (length, replayed) in [(65_536, true), (65_537, false), (1 << 20, false)] {
+        let script = Script::new().rule(Rule::at(Moment::RequestBody(length)).attempt(1).does(Fault::Refuse));
+        row(script, async |kind, server, client| {
+            match call(&client, post(&server, "a", Payload::Stream(length as usize))).await {
+                Ok(_) => assert!(replayed, "{kind:?}"),
+                Err(error) => {
+                    assert!(!replayed && matches!(error.outcome(), Some(Outcome::Refused(_))), "{kind:?}: {error}");
+                    assert!(error.to_string().contains("body not replayable"), "{kind:?}: {error}");
+                }
+            }
+            let expected = if replayed { (2, 1) } else { (1, 0) };
+            assert_eq!((server.log().heads("a"), server.log().processed("a")), expected, "{kind:?}");
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
@@ -111,8 +251,12 @@ async fn what_may_have_been_processed_is_repeated_only_where_that_is_permitted()
                 "{kind:?}: {error}"
             );
             assert_eq!((error.attempts().len(), server.log().heads("a")), (1, 1), "{kind:?}");
-            let answer = call(&client, request(&server, Method::GET, "b", Payload::None)).await.unwrap();
-            assert_eq!((answer.status().as_u16(), server.log().heads("b")), (200, 2), "{kind:?}");
+            for (id, method) in [("b", Method::GET), ("c", Method::DELETE)] {
+                let answer = call(&client, request(&server, method, id, Payload::None)).await.unwrap();
+                assert_eq!((answer.status().as_u16(), server.log().heads(id)), (200, 2), "{kind:?}");
+            }
+            let error = call(&client, post(&server, "d", Payload::Stream(10_000))).await.unwrap_err();
+            assert!(error.may_have_been_processed() && server.log().heads("d") == 1, "{kind:?}: {error}");
         })
         .await;
     }
@@ -120,13 +264,18 @@ async fn what_may_have_been_processed_is_repeated_only_where_that_is_permitted()
 
 #[tokio::test]
 async fn a_reset_with_another_code_is_never_a_replay() {
-    let reset = Fault::ResetStream(ErrorCode::CANCEL);
-    row(Script::new().rule(Rule::at(Moment::Processed).does(reset)), async |kind, server, client| {
-        let error = call(&client, post(&server, "a", Payload::Stream(9))).await.unwrap_err();
-        assert!(matches!(error.outcome(), Some(Outcome::SentUnknown(_))), "{kind:?}: {error}");
-        assert_eq!((error.attempts().len(), server.log().heads("a")), (1, 1), "{kind:?}");
-    })
-    .await;
+    for code in [ErrorCode::NO_ERROR, ErrorCode::CANCEL, ErrorCode::INTERNAL_ERROR] {
+        let reset = Rule::at(Moment::Processed).does(Fault::ResetStream(code));
+        row(Script::new().rule(reset), async |kind, server, client| {
+            for (id, payload) in [("a", Payload::Bytes(9)), ("b", Payload::Stream(9))] {
+                let error = call(&client, post(&server, id, payload)).await.unwrap_err();
+                let Some(Outcome::SentUnknown(unknown)) = error.outcome() else { panic!("{kind:?}: {error}") };
+                assert_eq!(unknown.cause, Cause::Reset { code: code.0 }, "{kind:?}: {error}");
+                assert_eq!((error.attempts().len(), server.log().heads(id)), (1, 1), "{kind:?}");
+            }
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
@@ -147,7 +296,7 @@ async fn an_answer_that_is_cut_is_never_taken_for_a_whole_one() {
 async fn handshakes_that_are_cut_are_repeated_as_not_sent() {
     let script = Script::new().rule(Rule::at(Moment::Connect).connection(1..=2).does(Fault::CutTls(0)));
     row(script, async |kind, server, client| {
-        let answer = call(&client, post(&server, "a", Payload::Bytes(9))).await.unwrap();
+        let answer = call(&client, post(&server, "a", Payload::Stream(100_000))).await.unwrap();
         assert_eq!((answer.status().as_u16(), server.log().heads("a")), (200, 1), "{kind:?}");
     })
     .await;
@@ -157,9 +306,13 @@ async fn handshakes_that_are_cut_are_repeated_as_not_sent() {
 async fn goaway_on_accept_for_ever_ends_in_a_typed_error() {
     let goaway = Fault::goaway().last(LastId::Id(0));
     row(Script::new().rule(Rule::at(Moment::Preface).does(goaway)), async |kind, server, client| {
-        let error = call(&client, post(&server, "a", Payload::None)).await.unwrap_err();
-        assert!(!error.may_have_been_processed() && error.attempts().len() <= 4, "{kind:?}: {error}");
-        assert_eq!(server.log().processed("a"), 0);
+        for (id, payload) in [("a", Payload::Bytes(9)), ("b", Payload::Stream(10_000))] {
+            let error = call(&client, post(&server, id, payload)).await.unwrap_err();
+            assert!(!error.may_have_been_processed() && error.attempts().len() <= 4, "{kind:?}: {error}");
+            assert_eq!(server.log().processed(id), 0);
+        }
+        let connections = server.log().totals().connections;
+        assert!(connections <= 8, "{kind:?}: {connections} connections for 8 attempts");
     })
     .await;
 }

@@ -211,10 +211,15 @@ async fn a_client_shows_its_certificate_where_it_is_asked_for_one() {
     // One without, or of another authority, gets no answer; and never the connection of one with.
     let (chain, key) = Authority::new().vouch(&["client.test"]);
     let other = trusting(&authority.pem()).client_certificate(chain.as_bytes(), key.as_bytes()).unwrap();
-    for client in [trusting(&authority.pem()), other] {
-        let client = client.retries(0).connection_retries(0).build();
-        let error = client.send(get(&peer), CallOptions::new()).await.unwrap_err();
-        assert!(error.to_string().contains("received fatal alert"), "{error}");
+    for (client, expected) in [
+        (trusting(&authority.pem()), "the server wants a certificate (client_certificate)"),
+        (other, "client_certificate refused: "),
+    ] {
+        for version in [HttpVersion::Auto, HttpVersion::Http1] {
+            let client = client.clone().http_version(version).retries(0).connection_retries(0).build();
+            let error = client.send(get(&peer), CallOptions::new()).await.unwrap_err();
+            assert!(error.to_string().contains(expected), "{error}");
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::net::UnixStream;
 use tokio_rustls::client::TlsStream;
 
 use super::CheckStale;
+use crate::tls::explain;
 
 /// See the module.
 pub(crate) enum Stream {
@@ -28,12 +29,12 @@ impl AsyncRead for Stream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match &mut *self {
             Self::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
-            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf).map_err(explain),
             #[cfg(feature = "simulation")]
             Self::Simulated(stream) => Pin::new(stream).poll_read(cx, buf),
             #[cfg(unix)]
             Self::Unix(socket) => Pin::new(socket).poll_read(cx, buf),
-            Self::Nested(stream) => Pin::new(stream).poll_read(cx, buf),
+            Self::Nested(stream) => Pin::new(stream).poll_read(cx, buf).map_err(explain),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The HTTP/2 connections of one origin.
 
 mod dialling;
+mod sharing;
 mod upkeep;
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -14,7 +15,6 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::bound::Bound;
-use super::growth::{Demand, missing, room};
 use super::http1::Http1Pool;
 use super::learned::Learned;
 use super::line::{Line, Locked};
@@ -23,13 +23,10 @@ use super::pick::pick;
 use super::queue::Place;
 use crate::conn::{Failure, H2Connection};
 use crate::dial::{DialError, Dialer};
-use crate::observe::{Connections, Shown};
+use crate::observe::Shown;
 use crate::options::{Limits, TrafficClass};
 
 use upkeep::Peak;
-
-/// A connection that is idle for this long is given up for another class that has some, but too few.
-const SPARE_AFTER: Duration = Duration::from_secs(1);
 
 /// What a request wants of the pool.
 #[derive(Clone, Copy, Debug, Default)]
@@ -281,103 +278,6 @@ impl Http2Pool {
             return None;
         }
         pick(&connections, want.avoid, want.is_replay, worn)
-    }
-
-    /// Brings together those who wait and what can serve them. After each change that may matter to either, so that
-    /// free capacity never stays beside a waiter. `returning` requests are not in the line yet, but will be.
-    fn settle(&self, slow: &mut Slow<'_>, returning: usize) {
-        self.hand_over(slow, false);
-        self.grow(slow, returning);
-        if slow.len() > 0 {
-            // What was cold takes streams again. Worn connections go on being used where no other is to be had.
-            self.hand_over(slow, self.connecting.load(Ordering::Acquire) == 0);
-        }
-        self.show(slow);
-    }
-
-    /// Tells observers what there is now.
-    fn show(&self, slow: &Slow<'_>) {
-        if self.shown.is_watched() {
-            // The first part is that of HTTP/1.1.
-            self.shown.set(1 + self.class as usize, || Connections {
-                open: self.connections.load().len(),
-                draining: slow.draining.len(),
-                waiting: slow.len(),
-            });
-        }
-    }
-
-    pub(super) fn show_now(&self) {
-        self.show(&self.line.lock());
-    }
-
-    /// Hands free streams to those who wait.
-    fn hand_over(&self, slow: &mut Slow<'_>, worn: bool) {
-        let Some(this) = self.this.upgrade() else { return };
-        slow.hand_over(
-            |waiter| self.pick(waiter.want, worn),
-            |waiter, connection| match waiter.served.send(Ok(Permit::new(connection, this.clone()))) {
-                Err(Ok(permit)) => Err(permit.disarm()),
-                Ok(()) | Err(Err(_)) => Ok(()),
-            },
-            |connection| connection.load().untake(),
-        );
-    }
-
-    /// Warms and dials what the streams that are short need.
-    fn grow(&self, slow: &mut Slow<'_>, returning: usize) {
-        let wanted = slow.len() + returning;
-        let connections = self.connections.load();
-        // The peer's SETTINGS themselves, since whoever read them may be waiting for the lock to make them known.
-        let cap_of = |c: &H2Connection| c.announced_cap().unwrap_or(slow.learned.cap());
-        let active = || connections.iter().filter(|c| c.is_active());
-        let demand = Demand {
-            wanted,
-            free: active().map(|c| c.load().free(cap_of(c)) as usize).sum(),
-            connecting: self.connecting.load(Ordering::Acquire),
-            per_connection: slow.learned.per_connection(),
-            open: connections.len(),
-            draining: slow.draining.len(),
-            max_connections: self.limits.max_connections,
-        };
-        let mut count = missing(demand);
-        if slow.learned.lifetime() < u32::MAX {
-            // Each stream that is open now will soon want another; connections at their end have none to give.
-            let busy: usize = connections.iter().map(|c| c.load().active() as usize).sum();
-            let left = active().map(|c| c.load().free(u32::MAX) as usize).sum();
-            count = count.max(missing(Demand { wanted: busy + wanted, free: left, ..demand }));
-        }
-        for connection in connections.iter() {
-            if count > 0 && connection.warm(cap_of(connection)) {
-                count -= 1;
-            }
-        }
-        self.dial(slow, count.min(room(demand)));
-        if count > 0 && self.bound.is_full(self.class) {
-            let min_idle = if self.is_starving() { Duration::ZERO } else { SPARE_AFTER };
-            for other in self.bound.others(self.class).filter(|other| !other.connections.load().is_empty()) {
-                // Not from here: nobody holds the locks of two classes.
-                self.runtime.spawn(async move { other.make_room(&mut other.line.lock(), min_idle) });
-            }
-        }
-    }
-
-    /// Gives up a connection that nobody has used for so long, for a class that finds no place.
-    fn make_room(&self, slow: &mut Slow<'_>, min_idle: Duration) {
-        let is_spare = |open: &&Arc<H2Connection>| open.load().active() == 0 && open.idle_for() >= min_idle;
-        let spare = self.connections.load().iter().find(is_spare).cloned();
-        if let Some(spare) = spare {
-            self.drain(slow, &spare);
-            self.show(slow);
-        }
-    }
-
-    /// A connection is no longer counted: another class may have waited for its place.
-    fn give_place_back(&self) {
-        self.bound.give_back();
-        for other in self.bound.others(self.class).filter(|other| other.line.is_anyone_waiting()) {
-            self.runtime.spawn(async move { other.settle(&mut other.line.lock(), 0) });
-        }
     }
 }
 

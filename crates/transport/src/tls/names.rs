@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rustls::{CertificateError, Error as TlsError};
+use rustls::{AlertDescription, CertificateError, Error as TlsError};
 
 /// Names that are shown at most; some certificates hold hundreds.
 const SHOWN: usize = 8;
@@ -27,10 +27,41 @@ pub(super) fn describe(host: &str, error: &io::Error) -> String {
         TlsError::NoApplicationProtocol | TlsError::AlertReceived(rustls::AlertDescription::NoApplicationProtocol) => {
             format!("{host}: the server speaks none of the HTTP versions offered (http_version)")
         }
-        TlsError::AlertReceived(rustls::AlertDescription::CertificateRequired) => {
-            format!("{host}: the server wants a client certificate (client_certificate)")
-        }
+        TlsError::AlertReceived(alert) => match of_client_certificate(*alert) {
+            Some(text) => format!("{host}: {text}"),
+            None => format!("{host}: {tls}"),
+        },
         _ => format!("{host}: {tls}"),
+    }
+}
+
+/// Says of an error in reading that the server refused the client's certificate, where it did. In TLS 1.3 the client's
+/// handshake is over before the server looks at it (RFC 8446, section 4.4), and the alert comes in place of an answer.
+pub(crate) fn explain(error: io::Error) -> io::Error {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
+    match tls {
+        Some(TlsError::AlertReceived(alert)) => match of_client_certificate(*alert) {
+            Some(text) => io::Error::new(error.kind(), text),
+            None => error,
+        },
+        _ => error,
+    }
+}
+
+/// What an alert says of the client's certificate. Short enough to be kept whole as evidence.
+fn of_client_certificate(alert: AlertDescription) -> Option<String> {
+    match alert {
+        AlertDescription::CertificateRequired => Some("the server wants a certificate (client_certificate)".to_owned()),
+        AlertDescription::BadCertificate
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::CertificateRevoked
+        | AlertDescription::CertificateExpired
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::UnknownCA
+        | AlertDescription::AccessDenied
+        // Its signature, by which the client shows that the key is its own.
+        | AlertDescription::DecryptError => Some(format!("client_certificate refused: {alert:?}")),
+        _ => None,
     }
 }
 
@@ -61,6 +92,24 @@ mod tests {
         assert_eq!(list(&[]), "no name");
         let many: Vec<_> = (0..100).map(|n| format!("n{n}")).collect();
         assert!(list(&many).ends_with("n7 and 92 more"), "{}", list(&many));
+    }
+
+    #[test]
+    fn what_a_server_says_of_the_clients_certificate_is_kept_whole_and_names_the_option() {
+        let of =
+            |alert| explain(io::Error::new(io::ErrorKind::InvalidData, TlsError::AlertReceived(alert))).to_string();
+        for alert in [
+            AlertDescription::CertificateRequired,
+            AlertDescription::UnsupportedCertificate,
+            AlertDescription::CertificateUnknown,
+            AlertDescription::UnknownCA,
+        ] {
+            let text = of(alert);
+            assert!(text.contains("client_certificate"), "{text}");
+            assert_eq!(oncebox_policy::ShortText::new(&text).to_string(), text);
+        }
+        assert_eq!(of(AlertDescription::InternalError), "received fatal alert: InternalError");
+        assert_eq!(explain(io::ErrorKind::UnexpectedEof.into()).kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]
