@@ -185,6 +185,6 @@ async fn an_attempts_own_limit_ends_a_streamed_one_too() {
     *request.body_mut() = trickle(3, Duration::from_secs(3600));
     let options = CallOptions::new().attempt_timeout(Duration::from_millis(300));
     let error = client.send(request, options).await.unwrap_err();
-    let text = "attempt_timeout passed: waited for the server to take the request's body";
+    let text = "attempt_timeout passed on stream 1: waited for the server to take the request's body";
     assert!(error.to_string().contains(text) && error.may_have_been_processed(), "{error}");
 }
