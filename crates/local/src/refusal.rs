@@ -1,5 +1,6 @@
 //! Error answers of the server: JSON objects whose `code` is the status, because clients read one or the other.
 
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use oncebox_protocol::ErrorBody;
@@ -59,6 +60,19 @@ impl Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         (self.status, axum::Json(self.body())).into_response()
+    }
+}
+
+/// A path or a query that is not what the operation takes.
+impl From<PathRejection> for Refusal {
+    fn from(error: PathRejection) -> Self {
+        Self::bad_request(error.body_text())
+    }
+}
+
+impl From<QueryRejection> for Refusal {
+    fn from(error: QueryRejection) -> Self {
+        Self::bad_request(error.body_text())
     }
 }
 

@@ -1,7 +1,7 @@
 //! The account of a server that has one user: API keys, access tokens, and the one team.
 
 use axum::Json;
-use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::Control;
 use super::body::JsonBody;
+use super::sandboxes::IdResult;
 use crate::events::{Event, TEAM};
 use crate::ids;
 use crate::refusal::Refusal;
@@ -34,8 +35,6 @@ pub(crate) struct KeyRecord {
     hash: String,
     created_at: Timestamp,
 }
-
-type IdResult = Result<Path<String>, PathRejection>;
 
 /// What is known of a key, to be compared with what is written down.
 pub(super) fn hash(key: &str) -> String {
@@ -83,7 +82,7 @@ fn not_found(id: &str) -> Refusal {
 }
 
 async fn remove(records: &Records<KeyRecord>, id: IdResult) -> Result<StatusCode, Refusal> {
-    let Path(id) = id.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Path(id) = id?;
     match records.take(&id).await? {
         Some(_) => Ok(StatusCode::NO_CONTENT),
         None => Err(not_found(&id)),
@@ -121,7 +120,7 @@ pub(super) async fn rename_key(
     id: IdResult,
     JsonBody(update): JsonBody<UpdateApiKey>,
 ) -> Result<StatusCode, Refusal> {
-    let Path(id) = id.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Path(id) = id?;
     if update.name.trim().is_empty() || update.name.len() > MAX_NAME {
         return Err(Refusal::bad_request(format!("a name has 1 to {MAX_NAME} bytes")));
     }
@@ -167,7 +166,7 @@ fn check_team(id: IdResult) -> Result<(), Refusal> {
     match id {
         Ok(Path(id)) if id == TEAM => Ok(()),
         Ok(Path(id)) => Err(Refusal::not_found(format!("team '{}' not found", id.escape_debug()))),
-        Err(error) => Err(Refusal::bad_request(error.body_text())),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -198,7 +197,7 @@ pub(super) async fn max_team_metric(
     query: Result<Query<MaxQuery>, QueryRejection>,
 ) -> Result<Json<MaxTeamMetric>, Refusal> {
     check_team(id)?;
-    let Query(query) = query.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Query(query) = query?;
     let value = match query.metric.as_str() {
         "concurrent_sandboxes" => f64::from(u32::try_from(running(&control)).unwrap_or(u32::MAX)),
         "sandbox_start_rate" => start_rate(&control),

@@ -45,7 +45,7 @@ type Page = (HeaderMap, Json<Vec<ListedSandbox>>);
 
 /// `GET /v2/sandboxes`.
 pub(super) async fn list(State(control): State<Control>, query: QueryResult) -> Result<Page, Refusal> {
-    let Query(query) = query.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Query(query) = query?;
     let limit = paging::limit(query.limit)?;
     let order = query.order.unwrap_or_default();
     let after = query.next_token.as_deref().filter(|token| !token.is_empty()).map(Cursor::parse).transpose()?;
@@ -72,7 +72,7 @@ pub(super) async fn list_v1(
     State(control): State<Control>,
     query: QueryResult,
 ) -> Result<Json<Vec<ListedSandbox>>, Refusal> {
-    let Query(query) = query.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Query(query) = query?;
     let mut found = select(&control, &query)?;
     found.retain(|sandbox| sandbox.is_running());
     found.sort_by(|a, b| Order::Desc.compare(&Cursor::of(a), &Cursor::of(b)));

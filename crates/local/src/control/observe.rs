@@ -35,7 +35,7 @@ pub(super) async fn metrics(
     id: IdResult,
     span: Result<Query<Span>, QueryRejection>,
 ) -> Result<Json<Vec<SandboxMetric>>, Refusal> {
-    let Query(span) = span.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Query(span) = span?;
     if let (Some(start), Some(end)) = (span.start, span.end)
         && start > end
     {
@@ -58,7 +58,7 @@ pub(super) async fn metrics_of_many(
     State(control): State<Control>,
     query: Result<Query<IdsQuery>, QueryRejection>,
 ) -> Result<Json<SandboxesMetrics>, Refusal> {
-    let Query(query) = query.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Query(query) = query?;
     let ids: Vec<&str> = query.sandbox_ids.split(',').filter(|id| !id.is_empty()).collect();
     if ids.len() > MAX_IDS {
         return Err(Refusal::bad_request(format!("sandbox_ids names more than {MAX_IDS} sandboxes")));
@@ -86,7 +86,7 @@ pub(super) async fn logs_v1(
     id: IdResult,
     query: Result<Query<LogsV1Query>, QueryRejection>,
 ) -> Result<Json<SandboxLogsV1>, Refusal> {
-    let Query(query) = query.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Query(query) = query?;
     let limit = lines(query.limit)?;
     let mut log = find(&control, id)?.log();
     log.retain(|line| query.start.is_none_or(|start| line.timestamp.as_millisecond() >= start));
@@ -113,7 +113,7 @@ pub(super) async fn logs(
     id: IdResult,
     query: Result<Query<LogsQuery>, QueryRejection>,
 ) -> Result<Json<SandboxLogs>, Refusal> {
-    let Query(query) = query.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Query(query) = query?;
     let limit = lines(query.limit)?;
     let backward = query.direction == Some(LogsDirection::Backward);
     let least = query.level.as_ref().map_or(0, severity);
@@ -178,12 +178,12 @@ pub(super) async fn events_of_one(
     id: IdResult,
     query: EventsResult,
 ) -> Result<Json<Vec<Value>>, Refusal> {
-    let axum::extract::Path(id) = id.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let axum::extract::Path(id) = id?;
     select(&control, Some(&id), query)
 }
 
 fn select(control: &Control, id: Option<&str>, query: EventsResult) -> Result<Json<Vec<Value>>, Refusal> {
-    let Query(query) = query.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Query(query) = query?;
     let limit = query.limit.unwrap_or(10);
     if !(1..=MAX_EVENTS).contains(&limit) {
         return Err(Refusal::bad_request(format!("limit {limit} is not between 1 and {MAX_EVENTS}")));

@@ -27,6 +27,7 @@ const DEFAULT_RESUME: i64 = 15;
 /// Longest time by which one refresh keeps a sandbox alive, in seconds.
 const MAX_REFRESH: i64 = 3600;
 
+/// What a path names, as the routes of a thing with an id take it.
 pub(super) type IdResult = Result<Path<String>, PathRejection>;
 
 /// `GET /sandboxes/{id}`.
@@ -170,7 +171,7 @@ pub(super) async fn kill(State(control): State<Control>, id: IdResult) -> Result
 
 /// The sandbox that a path names, running or paused.
 pub(super) fn find(control: &Control, id: IdResult) -> Result<Arc<Sandbox>, Refusal> {
-    let Path(given) = id.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Path(given) = id?;
     // Old clients put a suffix behind the id.
     let id = given.split('-').next().unwrap_or_default();
     control.registry.look_up(id).ok_or_else(|| not_found(&given))

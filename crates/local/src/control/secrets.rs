@@ -1,7 +1,7 @@
 //! Secrets: named values that can be set and never read back.
 
 use axum::Json;
-use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use http::StatusCode;
 use jiff::Timestamp;
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::Control;
 use super::body::JsonBody;
 use super::paging::{Page, PageQuery, page};
+use super::sandboxes::IdResult;
 use crate::ids;
 use crate::refusal::Refusal;
 use crate::store::Draft;
@@ -27,14 +28,12 @@ pub(crate) struct SecretRecord {
     value: SecretString,
 }
 
-type IdResult = Result<Path<String>, PathRejection>;
-
 /// `GET /secrets`.
 pub(super) async fn list(
     State(control): State<Control>,
     query: Result<Query<PageQuery>, QueryRejection>,
 ) -> Result<Page<Secret>, Refusal> {
-    let Query(query) = query.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Query(query) = query?;
     page(control.secrets.all(), &query, |record| record.secret.secret_id.clone(), |record| record.secret)
 }
 
@@ -113,7 +112,7 @@ pub(super) async fn delete(State(control): State<Control>, id: IdResult) -> Resu
 }
 
 fn find(control: &Control, id: IdResult) -> Result<SecretRecord, Refusal> {
-    let Path(id) = id.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Path(id) = id?;
     let named = || control.secrets.find(|record| record.secret.name == id);
     control.secrets.get(&id).or_else(named).ok_or_else(|| not_found(&id))
 }

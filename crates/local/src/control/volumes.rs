@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::Control;
 use super::body::{BODY_LIMIT, JsonBody};
+use super::sandboxes::IdResult;
 use crate::file_body::FileBody;
 use crate::idle::Moving;
 use crate::refusal::Refusal;
@@ -21,10 +22,8 @@ use crate::signature::same;
 use crate::volumes::VolumeRecord;
 use crate::volumes::tree::{Attributes, Tree};
 
-type IdResult = Result<Path<String>, PathRejection>;
-
 fn id(id: IdResult) -> Result<String, Refusal> {
-    id.map(|Path(id)| id).map_err(|error| Refusal::bad_request(error.body_text()))
+    Ok(id?.0)
 }
 
 fn not_found(id: &str) -> Refusal {
@@ -86,6 +85,18 @@ impl IntoResponse for ContentRefusal {
     }
 }
 
+impl From<PathRejection> for ContentRefusal {
+    fn from(error: PathRejection) -> Self {
+        Self::bad_request(error.body_text())
+    }
+}
+
+impl From<QueryRejection> for ContentRefusal {
+    fn from(error: QueryRejection) -> Self {
+        Self::bad_request(error.body_text())
+    }
+}
+
 impl From<std::io::Error> for ContentRefusal {
     fn from(error: std::io::Error) -> Self {
         use std::io::ErrorKind;
@@ -135,7 +146,7 @@ fn open(
     headers: &HeaderMap,
     query: QueryResult,
 ) -> Result<(Tree, ContentQuery), ContentRefusal> {
-    let Path(id) = path.map_err(|error| ContentRefusal::bad_request(error.body_text()))?;
+    let Path(id) = path?;
     let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
     // An unknown volume is as closed as one whose token is not known.
@@ -143,7 +154,7 @@ fn open(
     let volume = volume.ok_or_else(|| {
         ContentRefusal::new(StatusCode::UNAUTHORIZED, "unauthorized", "Authorization is not this volume's token")
     })?;
-    let Query(query) = query.map_err(|error| ContentRefusal::bad_request(error.body_text()))?;
+    let Query(query) = query?;
     Ok((Tree::new(control.registry.state().volume(&volume.id)), query))
 }
 

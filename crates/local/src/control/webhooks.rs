@@ -1,8 +1,7 @@
 //! Webhooks: who is told of events.
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use http::StatusCode;
 use jiff::Timestamp;
 use oncebox_protocol::SecretString;
@@ -11,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::Control;
 use super::body::JsonBody;
+use super::sandboxes::IdResult;
 use crate::events::{Delivery, Event, TEAM, Webhook, target};
 use crate::ids;
 use crate::refusal::Refusal;
@@ -18,8 +18,6 @@ use crate::store::Draft;
 
 /// Most webhooks of a server.
 const MAX_WEBHOOKS: usize = 100;
-
-type IdResult = Result<Path<String>, PathRejection>;
 
 /// A new webhook, as clients describe it.
 #[derive(Debug, Deserialize)]
@@ -77,7 +75,7 @@ fn check(webhook: &Webhook) -> Result<(), Refusal> {
 }
 
 fn id(id: IdResult) -> Result<String, Refusal> {
-    id.map(|Path(id)| id).map_err(|error| Refusal::bad_request(error.body_text()))
+    Ok(id?.0)
 }
 
 fn not_found(id: &str) -> Refusal {

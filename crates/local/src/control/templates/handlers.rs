@@ -32,7 +32,7 @@ const MAX_ENTRIES: usize = 100;
 type PathResult<T> = Result<Path<T>, PathRejection>;
 
 fn path<T>(path: PathResult<T>) -> Result<T, Refusal> {
-    path.map(|Path(parts)| parts).map_err(|error| Refusal::bad_request(error.body_text()))
+    Ok(path?.0)
 }
 
 /// `POST /v3/templates`. A name means one template, however often it is asked for: each call asks for a build of it, and
@@ -170,7 +170,7 @@ pub(crate) async fn build_status(
     ids: PathResult<(String, String)>,
     query: Result<Query<StatusQuery>, QueryRejection>,
 ) -> Result<Json<BuildStatusInfo>, Refusal> {
-    let Query(query) = query.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Query(query) = query?;
     let (template, build) = find_build(&control, ids)?;
     let least = query.level.as_ref().map_or(0, severity);
     let mut entries = control.templates.logs.lock().get(&build.id).cloned().unwrap_or_default();
@@ -202,7 +202,7 @@ pub(crate) async fn build_logs(
     ids: PathResult<(String, String)>,
     query: Result<Query<BuildLogsQuery>, QueryRejection>,
 ) -> Result<Json<BuildLogs>, Refusal> {
-    let Query(query) = query.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Query(query) = query?;
     let (_, build) = find_build(&control, ids)?;
     let backward = query.direction == Some(LogsDirection::Backward);
     let least = query.level.as_ref().map_or(0, severity);
@@ -237,7 +237,7 @@ pub(crate) async fn list(
     State(control): State<Control>,
     query: Result<Query<PageQuery>, QueryRejection>,
 ) -> Result<Page<Template>, Refusal> {
-    let Query(query) = query.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Query(query) = query?;
     page(control.templates.templates(), &query, |template| template.id.clone(), |template| show(&template))
 }
 

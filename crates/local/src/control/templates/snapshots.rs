@@ -117,7 +117,7 @@ pub(crate) async fn list_snapshots(
     State(control): State<Control>,
     query: Result<Query<SnapshotsQuery>, QueryRejection>,
 ) -> Result<Page<Snapshot>, Refusal> {
-    let Query(query) = query.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Query(query) = query?;
     let name = query.name.as_deref().map(TemplateName::parse).transpose()?;
     let mut found = control.templates.records.all();
     found.retain(|template| {

@@ -1,7 +1,7 @@
 //! Tags of templates: names for builds.
 
 use axum::Json;
-use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use http::StatusCode;
 use jiff::Timestamp;
@@ -13,10 +13,9 @@ use super::name::check_tag;
 use super::{DEFAULT_TAG, Tag, TemplateName, TemplateRecord};
 use crate::control::Control;
 use crate::control::body::JsonBody;
+use crate::control::sandboxes::IdResult;
 use crate::refusal::Refusal;
 use crate::store::Draft;
-
-type IdResult = Result<Path<String>, PathRejection>;
 
 /// `POST /templates/tags`: gives a build more tags.
 pub(crate) async fn assign_tags(
@@ -68,7 +67,7 @@ pub(crate) async fn remove_tags(
 }
 
 fn find(control: &Control, id: IdResult) -> Result<TemplateRecord, Refusal> {
-    let Path(id) = id.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Path(id) = id?;
     control.templates.required(&id)
 }
 
@@ -96,6 +95,6 @@ pub(crate) async fn tag_exists(
     id: IdResult,
     query: Result<Query<TagQuery>, QueryRejection>,
 ) -> Result<Json<Value>, Refusal> {
-    let Query(query) = query.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Query(query) = query?;
     Ok(Json(json!({ "exists": find(&control, id)?.tags.contains_key(&query.tag) })))
 }

@@ -25,7 +25,7 @@ pub(crate) async fn upload_link(
     path: Result<Path<(String, String)>, PathRejection>,
     request: Request,
 ) -> Result<(StatusCode, Json<TemplateUpload>), Refusal> {
-    let Path((template, hash)) = path.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Path((template, hash)) = path?;
     check_hash(&hash)?;
     let template = control.templates.required(&template)?;
     let name = file_name(&template.id, &hash);
@@ -51,8 +51,8 @@ pub(crate) async fn receive(
     query: Result<Query<UploadQuery>, QueryRejection>,
     request: Request,
 ) -> Result<StatusCode, Refusal> {
-    let Path((template, hash)) = path.map_err(|error| Refusal::bad_request(error.body_text()))?;
-    let Query(query) = query.map_err(|error| Refusal::bad_request(error.body_text()))?;
+    let Path((template, hash)) = path?;
+    let Query(query) = query?;
     check_hash(&hash)?;
     let name = file_name(&template, &hash);
     let expected = control.registry.upload_token(&name)?;
