@@ -69,8 +69,7 @@ impl<'a, T: Take> Call<'a, T> {
     /// Makes the call.
     pub(crate) async fn run(&mut self) -> Result<Response<T::Body>, Error> {
         let Self { made_of, headers } = self;
-        let running =
-            Running { call: made_of, origin: made_of.client.origin(&made_of.head.uri)?, started: Instant::now() };
+        let running = Running::new(made_of)?;
         let watched = made_of.client.observer().map(|observer| observer.watch(&made_of.head.method, &made_of.head.uri));
         let span = tracing::debug_span!("call", target = %made_of.head);
         // Pinned here and below, since a future that is handed on by value is copied whole.
@@ -84,8 +83,7 @@ impl<'a, T: Take> Call<'a, T> {
     /// Makes one attempt, which nobody judges.
     pub(crate) async fn once(&mut self, number: usize, wanted: Wanted) -> Result<Ended<T::Body>, Error> {
         let Self { made_of, headers } = self;
-        let running =
-            Running { call: made_of, origin: made_of.client.origin(&made_of.head.uri)?, started: Instant::now() };
+        let running = Running::new(made_of)?;
         let span = if observe::is_traced() { observe::single_span(&made_of.head, number) } else { Span::none() };
         let progress = Progress::default();
         let mut making = running.making(number, wanted, headers, &progress);
@@ -108,7 +106,11 @@ struct Running<'a, T> {
     started: Instant,
 }
 
-impl<T: Take> Running<'_, T> {
+impl<'a, T: Take> Running<'a, T> {
+    fn new(call: &'a MadeOf<'a, T>) -> Result<Self, Error> {
+        Ok(Self { call, origin: call.client.origin(&call.head.uri)?, started: Instant::now() })
+    }
+
     async fn attempts(&self, headers: &mut HeaderMap) -> Result<Response<T::Body>, Error> {
         let mut wanted = Wanted {
             cautious: self.call.options.policy.connection_retries == 0,
@@ -239,7 +241,7 @@ impl<T: Take> Running<'_, T> {
         };
         if let Err(limit) = made {
             let (outcome, source) = self.expired(limit, progress);
-            making.is_cut_off(outcome, source);
+            making.cut_off(outcome, source);
         }
     }
 

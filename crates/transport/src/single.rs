@@ -78,7 +78,7 @@ impl Client {
             class: options.traffic_class(),
         };
         async move {
-            let Ended { attempt, answer, source, .. } = call.once(place.before + 1, wanted).await?;
+            let Ended { attempt, answer, source } = call.once(place.before + 1, wanted).await?;
             Ok(Attempted { attempt, response: answer, source })
         }
     }

@@ -97,8 +97,8 @@ impl<'a, T: Take> Making<'a, T> {
         }
     }
 
-    /// It ran into a limit.
-    pub(super) fn is_cut_off(&mut self, outcome: Outcome, source: Option<BoxError>) {
+    /// Gives it up at a limit: its stream is free from here on.
+    pub(super) fn cut_off(&mut self, outcome: Outcome, source: Option<BoxError>) {
         let attempt = Attempt { connection: self.progress.connection(), ..Attempt::new(outcome) };
         self.state = State::Over(Ended { attempt, answer: None, source });
     }

@@ -61,9 +61,7 @@ impl Exchange {
         };
         Ok(Self { response, upload, stream_id, permit: Some(permit) })
     }
-}
 
-impl Exchange {
     pub(crate) fn stream_id(&self) -> u32 {
         self.stream_id
     }
