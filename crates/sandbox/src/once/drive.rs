@@ -89,6 +89,7 @@ impl Driver {
             Origin::Given => Create::given(order.intent, call),
             Origin::Resolve => Create::resolve(order.intent, call),
         };
+        let under_way = UnderWay::new(Arc::clone(flight.fate()));
         Ok(Self {
             client: client.clone(),
             machine,
@@ -104,7 +105,7 @@ impl Driver {
             last_connection: None,
             answer: None,
             made: None,
-            under_way: UnderWay::new(),
+            under_way,
             handle: None,
         })
     }
@@ -122,21 +123,25 @@ impl Driver {
             let step = self.machine.step(input, Some(self.budget.tokens(self.began)), now, random);
             tracing::debug!(intent = %self.order.intent, action = ?step.action, rule = ?step.rule, "create");
             remember(self.machine.server());
-            let action = match step.action {
-                Action::Done(done) => self.publish(Some(now), |driver| driver.done(&done).map(Some)),
-                Action::NotDone(end) => self.publish(Some(now), |driver| driver.not_done(&end)),
-                Action::Unknown(end) => self.publish(Some(now), |driver| Err(driver.unknown(&end))),
+            let ending = match &step.action {
+                Action::Done(done) => Some(self.done(done).map(Some)),
+                Action::NotDone(end) => Some(self.not_done(end)),
+                Action::Unknown(end) => Some(Err(self.unknown(end))),
+                _ => None,
+            };
+            if let Some(ending) = ending {
+                self.ended.get_or_insert(now);
+                self.flight.publish(ending);
+            }
+            input = match step.action {
+                Action::Done(_) | Action::NotDone(_) | Action::Unknown(_) => Input::Continue,
                 Action::Superseded { lost, by } => {
                     tracing::warn!(intent = %self.order.intent, lost, by, "a sandbox lost to another of its intent");
                     self.under_way.fate().lost_to(by);
-                    None
+                    Input::Continue
                 }
                 Action::Finished { left, certain } => return self.finished(left, certain, abandoned).await,
-                action => Some(action),
-            };
-            input = match action {
-                None => Input::Continue,
-                Some(action) => match self.carry_out(action, &mut abandoned).await {
+                action => match self.carry_out(action, &mut abandoned).await {
                     Ok(input) => input,
                     Err(error) => {
                         self.flight.publish(Err(error.with_intent(self.order.intent.as_str())));
@@ -145,13 +150,6 @@ impl Driver {
                 },
             };
         }
-    }
-
-    fn publish(&mut self, ended: Option<Duration>, end: impl FnOnce(&mut Self) -> Ending) -> Option<Action> {
-        self.ended = self.ended.or(ended);
-        let end = end(self);
-        self.flight.publish(end);
-        None
     }
 
     /// One action, or the caller going away.

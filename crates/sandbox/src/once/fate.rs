@@ -37,6 +37,10 @@ impl Fate {
         self.unwanted.send_replace(true);
     }
 
+    pub(super) fn is_unwanted(&self) -> bool {
+        *self.unwanted.borrow()
+    }
+
     /// Comes back when nobody wants the sandbox any more.
     pub(super) async fn unwanted(&self) {
         // The sender is part of this.
@@ -54,10 +58,9 @@ impl Fate {
 pub(super) struct UnderWay(Arc<Fate>);
 
 impl UnderWay {
-    pub(super) fn new() -> Self {
-        let fate = Fate::default();
+    pub(super) fn new(fate: Arc<Fate>) -> Self {
         fate.sweeping.send_replace(true);
-        Self(Arc::new(fate))
+        Self(fate)
     }
 
     pub(super) fn fate(&self) -> &Arc<Fate> {
@@ -78,7 +81,7 @@ mod tests {
     #[tokio::test]
     async fn a_sweep_ends_with_its_task() {
         Fate::default().swept().await;
-        let under_way = UnderWay::new();
+        let under_way = UnderWay::new(Arc::default());
         let fate = Arc::clone(under_way.fate());
         let mut swept = std::pin::pin!(fate.swept());
         assert!(futures_util::FutureExt::now_or_never(swept.as_mut()).is_none());

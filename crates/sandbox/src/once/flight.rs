@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use oncebox_protocol::api;
 use tokio::sync::{Notify, watch};
 
-use super::{Ending, Order, lock};
+use super::{Ending, Fate, Order, lock};
 
 /// A create under way.
 pub(super) struct Flight {
@@ -15,6 +15,8 @@ pub(super) struct Flight {
     over: watch::Sender<bool>,
     waiting: Mutex<Waiting>,
     changed: Notify,
+    /// That of the sandbox which comes of it.
+    fate: Arc<Fate>,
 }
 
 #[derive(Default)]
@@ -33,7 +35,12 @@ impl Flight {
             over: watch::Sender::new(false),
             waiting: Mutex::default(),
             changed: Notify::new(),
+            fate: Arc::default(),
         }
+    }
+
+    pub(super) fn fate(&self) -> &Arc<Fate> {
+        &self.fate
     }
 
     pub(super) fn is_of(&self, order: &Order) -> bool {
@@ -46,10 +53,10 @@ impl Flight {
         Waiter { flight: Arc::clone(self) }
     }
 
-    /// One more who waits; `None` when it was given up.
+    /// One more who waits; `None` when it was given up, or what came of it was killed.
     pub(super) fn join(self: &Arc<Self>) -> Option<Waiter> {
         let mut waiting = lock(&self.waiting);
-        if waiting.waiters == 0 && !waiting.taken {
+        if self.fate.is_unwanted() || (waiting.waiters == 0 && !waiting.taken) {
             return None;
         }
         waiting.waiters += 1;

@@ -155,7 +155,7 @@ impl Creates {
             };
             match waiter {
                 Some(waiter) => return waiter.result().await,
-                // It was given up, and is being cleared away: what this call finds must not be what that one kills.
+                // It was given up or killed, and is being cleared away: what this call finds must not be what that one kills.
                 None => flight.over().await,
             }
         }

@@ -50,6 +50,39 @@ async fn a_fork_right_after_a_create_that_was_sent_twice_is_not_swept() {
     assert!(alive.len() == 2 && alive.iter().any(|id| id == fork.id()), "{alive:?}");
 }
 
+#[tokio::test]
+async fn an_intent_that_is_used_again_while_its_killed_sandbox_is_swept_makes_another_one() {
+    let intent = "00112233445566778899aabbccddeeff";
+    // Sent twice: the sweep goes on after the handle is given out.
+    let server = Server::with_faults(json!({"keys": "ignored", "rules": [on_create(1, status(503, "before"))]})).await;
+    let client = server.client();
+    let first = Sandbox::create(&client).intent(intent).await.unwrap();
+    first.kill().await.unwrap();
+    let second = Sandbox::create(&client).intent(intent).await.unwrap();
+    assert_eq!(second.came(), Came::Created);
+    assert!(client.close().await.is_empty());
+    assert_eq!(server.alive().await[intent], [second.id()]);
+}
+
+#[tokio::test]
+async fn a_key_that_runs_out_between_a_lost_send_and_its_repeat_makes_no_double() {
+    let rules = json!([on_create(1, cut("after")), on_create(1, status(401, "before"))]);
+    for keys in [IdempotencyKeys::Honoured, IdempotencyKeys::Ignored] {
+        let server = Server::with_faults(json!({"keys": "ignored", "rules": rules})).await;
+        let client = server.client_at(&server.local.url(), |builder| {
+            builder.idempotency_keys(keys).credentials(|| async { Ok("another".to_owned()) })
+        });
+        let sandbox = Sandbox::create(&client).await.unwrap();
+        assert!(client.close().await.is_empty());
+        // Where keys count for nothing there is no second send: the look-up finds the first one's sandbox.
+        let (_, told) = server.send(http::Method::GET, "/oncebox/faults", String::new()).await;
+        assert_eq!(told["fired"], json!([1, u32::from(keys == IdempotencyKeys::Honoured)]), "{keys:?}");
+        let alive = server.alive().await;
+        assert_eq!(alive.values().map(Vec::len).sum::<usize>(), 1, "{keys:?}: {alive:?}");
+        assert_eq!(alive[sandbox.intent().unwrap()], [sandbox.superseded_by().unwrap_or(sandbox.id())], "{keys:?}");
+    }
+}
+
 /// Three pages of a list, of which the first two hold what is given and the last one is the server's own.
 fn pages(first: &[Value], second: &[Value]) -> Value {
     let page = |listed: &[Value], next: &str| {
