@@ -50,6 +50,7 @@ pub struct Client {
 struct Inner {
     config: Config,
     creates: Creates,
+    minting: tokio::sync::Mutex<()>,
     #[cfg(feature = "local")]
     local: Mutex<Option<oncebox_local::LocalServer>>,
 }
@@ -106,7 +107,12 @@ impl Client {
         // Nothing of the environment: it speaks of another server.
         let config = Config::resolve(given, &|_| None)?;
         Ok(Self {
-            inner: Arc::new(Inner { config, creates: Creates::default(), local: Mutex::new(Some(server)) }),
+            inner: Arc::new(Inner {
+                config,
+                creates: Creates::default(),
+                minting: tokio::sync::Mutex::default(),
+                local: Mutex::new(Some(server)),
+            }),
             own: Arc::default(),
         })
     }
@@ -190,6 +196,11 @@ impl Client {
             Some(own) => (!own.is_zero()).then_some(own),
             None => self.transport().request_timeout(),
         }
+    }
+
+    /// Held by whoever makes a thing that is found again by its name: what is new must not be another call's.
+    pub(crate) fn minting(&self) -> &tokio::sync::Mutex<()> {
+        &self.inner.minting
     }
 
     pub(crate) fn creates(&self) -> &Creates {
@@ -487,6 +498,7 @@ impl ClientBuilder {
             inner: Arc::new(Inner {
                 config,
                 creates: Creates::default(),
+                minting: tokio::sync::Mutex::default(),
                 #[cfg(feature = "local")]
                 local: Mutex::default(),
             }),

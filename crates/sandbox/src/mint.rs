@@ -12,7 +12,8 @@ use jiff::Timestamp;
 use oncebox_protocol::{Operation, operations};
 use oncebox_transport::policy::create::INTENT_METADATA;
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use tokio::sync::MutexGuard;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::Client;
 use crate::client::{ApiCall, parse};
@@ -37,6 +38,8 @@ pub(crate) struct Mint<'a> {
     sends: u32,
     /// `None`: it could not be listed.
     before: Option<Before>,
+    /// One at a time: of two, each would take what the other has made for its own, and delete it.
+    _turn: MutexGuard<'a, ()>,
 }
 
 /// What there was before the call.
@@ -62,7 +65,14 @@ impl<'a> Mint<'a> {
         name: &'a str,
     ) -> Result<Self, Error> {
         let deadline = client.request_timeout().and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut mint = Self { client, action, list, name, deadline, sends: 0, before: None };
+        let turn = match deadline {
+            None => client.minting().lock().await,
+            Some(deadline) => timeout_at(deadline, client.minting().lock()).await.map_err(|_| {
+                let message = "waited for others that this client makes; nothing was sent (request_timeout)";
+                Error::new(ErrorKind::Timeout, action, message).nothing_done(None)
+            })?,
+        };
+        let mut mint = Self { client, action, list, name, deadline, sends: 0, before: None, _turn: turn };
         // Where that fails the call is made as well, and ends unknown if its answer is lost.
         if let Ok((response, listed)) = mint.listed().await {
             let ids = listed.iter().filter_map(|item| text(item, "id")).map(str::to_owned).collect();

@@ -151,6 +151,23 @@ async fn keys_are_made_used_renamed_and_deleted() {
     assert_eq!(account.teams().await.unwrap().len(), 1);
 }
 
+/// The one whose request was lost finds a new key of its name: the other's, which somebody has by then.
+#[tokio::test]
+async fn two_keys_of_one_name_at_once_are_both_there_however_one_is_lost() {
+    for when in ["before", "after"] {
+        let lost = json!({"rules": [{"on": ["createApiKey"], "times": 1, "fault": cut(when)}]});
+        let server = Server::with_faults(lost).await;
+        let client = server.client();
+        let account = client.account();
+        let ends = tokio::join!(account.create_api_key("k"), account.create_api_key("k"));
+        let mut made: Vec<_> = [ends.0, ends.1].into_iter().map(|end| end.unwrap().id).collect();
+        let mut there: Vec<_> = account.api_keys().await.unwrap().into_iter().map(|key| key.id).collect();
+        made.sort_unstable();
+        there.sort_unstable();
+        assert_eq!(there, made, "{when}");
+    }
+}
+
 #[tokio::test]
 async fn webhooks_are_made_once_and_events_tell_what_happened() {
     let server = Server::start().await;
