@@ -14,6 +14,7 @@ mod isolation;
 mod paths;
 mod ports;
 mod process;
+mod timeout;
 mod usage;
 mod users;
 

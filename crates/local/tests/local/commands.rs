@@ -120,6 +120,24 @@ async fn the_timeout_of_start_kills_the_process_and_says_so() {
 }
 
 #[tokio::test]
+async fn the_timeout_of_connect_ends_the_stream_and_leaves_the_process() {
+    let Some(server) = isolated("the_timeout_of_connect_ends_the_stream_and_leaves_the_process").await else { return };
+    let sandbox = server.sandbox().await;
+    let mut reader = shell("read line; echo $line");
+    reader["stdin"] = true.into();
+    let (pid, events) = sandbox.start(reader, &[]).await;
+    let selector = json!({ "process": { "pid": pid } });
+    let headers = [("connect-timeout-ms", "300")];
+    let mut connected = sandbox.events("process.Process/Connect", &headers, selector.clone()).await;
+    assert!(connected.next().await.unwrap()["start"].is_object());
+    assert_eq!(connected.next().await, None);
+    assert_eq!(connected.error.unwrap().0, "deadline_exceeded");
+    let (process, input) = (selector["process"].clone(), json!({ "stdin": "aGkK" }));
+    sandbox.call("process.Process/SendInput", json!({ "process": process, "input": input })).await.unwrap();
+    assert_eq!(events.output().await.text(), "hi\n");
+}
+
+#[tokio::test]
 async fn a_client_that_leaves_does_not_end_the_process() {
     let Some(server) = isolated("a_client_that_leaves_does_not_end_the_process").await else { return };
     let sandbox = server.sandbox().await;

@@ -132,6 +132,17 @@ async fn a_streamed_watch_starts_tells_and_keeps_alive() {
 }
 
 #[tokio::test]
+async fn a_streamed_watch_ends_when_its_time_is_over() {
+    let Some(server) = isolated("a_streamed_watch_ends_when_its_time_is_over").await else { return };
+    let sandbox = server.sandbox().await;
+    let headers = [("connect-timeout-ms", "300")];
+    let mut events = sandbox.events("filesystem.Filesystem/WatchDir", &headers, json!({ "path": "" })).await;
+    assert!(events.next_message().await.unwrap()["start"].is_object());
+    assert_eq!(events.next_message().await, None);
+    assert_eq!(events.error.unwrap().0, "deadline_exceeded");
+}
+
+#[tokio::test]
 async fn what_cannot_be_watched_is_refused() {
     let Some(server) = isolated("what_cannot_be_watched_is_refused").await else { return };
     let sandbox = server.sandbox().await;

@@ -25,6 +25,7 @@ use self::watch::Watch;
 use self::watchers::{Asked, Watchers};
 use super::paths::Paths;
 use super::process::keepalive_of;
+use super::timeout::{at_most, timeout_of};
 use super::users::User;
 
 /// Serves the Filesystem service through `router`.
@@ -153,7 +154,8 @@ impl Filesystem for FilesystemService {
         let request = request.to_owned_message();
         let watch =
             self.watch(&ctx, &request.path, request.recursive, request.include_entry, request.allow_network_mounts);
-        Ok(Response::stream(changes(watch.await?, keepalive_of(ctx.headers()))))
+        let timeout = timeout_of(ctx.headers())?;
+        Ok(Response::stream(at_most(timeout, changes(watch.await?, keepalive_of(ctx.headers())))))
     }
 
     async fn create_watcher(

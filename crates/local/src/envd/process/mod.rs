@@ -34,6 +34,7 @@ use self::running::{Launch, Running};
 use self::table::Table;
 pub(super) use self::terminal::become_program;
 use super::paths::Paths;
+use super::timeout::{at_most, take_timeout, timeout_of};
 use super::users::User;
 use crate::lifeline::Setup;
 
@@ -120,13 +121,7 @@ pub(super) fn with_kill_deadlines<B>(
 ) -> tower::util::MapRequest<ConnectRpcService, impl Fn(Request<B>) -> Request<B> + Clone> {
     tower::util::MapRequest::new(rpc, |mut request: Request<B>| {
         if request.uri().path() == "/process.Process/Start" {
-            let header = request.headers_mut().remove("connect-timeout-ms");
-            let deadline = header.map_or(Ok(None), |value| {
-                let milliseconds = value.to_str().ok().and_then(|text| text.parse::<u64>().ok());
-                let milliseconds = milliseconds
-                    .ok_or_else(|| format!("Connect-Timeout-Ms is not a number of milliseconds: {value:?}"))?;
-                Ok((milliseconds > 0).then(|| Duration::from_millis(milliseconds)))
-            });
+            let deadline = take_timeout(request.headers_mut());
             request.extensions_mut().insert(KillDeadline(deadline));
         }
         request
@@ -190,6 +185,7 @@ impl Process for ProcessService {
         let process = self.table.find(request.to_owned_message().process.as_option())?;
         let output = process.listen();
         let events = events(process, output, keepalive_of(ctx.headers()));
+        let events = at_most(timeout_of(ctx.headers())?, events);
         Ok(Response::stream(events.map(|event| {
             Ok(ConnectResponse { event: buffa::MessageField::some(event?), ..ConnectResponse::default() })
         })))
