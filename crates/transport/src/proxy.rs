@@ -9,6 +9,7 @@ pub(crate) use environment::Environment;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -88,10 +89,7 @@ impl Proxy {
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
             return Err(wrong("must end after host and port"));
         }
-        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
-        if host.is_empty() {
-            return Err(wrong("names no host"));
-        }
+        let host = host_of(&uri).map_err(wrong)?.to_owned();
         let port = port_of(&uri).map_err(|()| wrong("has a port that is no number from 1 to 65535"))?.unwrap_or(port);
         let authority = uri.authority().map_or("", |authority| authority.as_str());
         let credentials = authority.rsplit_once('@').map(|(user_info, _)| Credentials::decode(user_info));
@@ -186,6 +184,18 @@ impl Proxy {
         for (name, value) in &self.headers {
             headers.insert(name.clone(), value.clone());
         }
+    }
+}
+
+/// The host that a URI names, as it is looked up: an IPv6 address stands in brackets in a URI (RFC 3986 §3.2.2), and
+/// without them elsewhere. An error: why there is none.
+pub(crate) fn host_of(uri: &Uri) -> Result<&str, &'static str> {
+    let host = uri.host().filter(|host| !host.is_empty()).ok_or("names no host")?;
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    match address {
+        Some(address) if address.parse::<Ipv6Addr>().is_ok() => Ok(address),
+        None if !host.contains(['[', ']']) => Ok(host),
+        _ => Err("has brackets that hold no IPv6 address"),
     }
 }
 
@@ -302,6 +312,7 @@ mod tests {
             ("http://u:secret@", "proxy"),
             ("http://u:secret@h:port", "no number"),
             ("http://u:secret@h:65536", "no number"),
+            ("http://u:secret@[]", "no IPv6 address"),
             ("http://%ff:secret@h", "not UTF-8"),
             ("http://a%3Ab:secret@h", "colon"),
             ("", "proxy"),
@@ -312,6 +323,18 @@ mod tests {
         let long = "secret".repeat(50);
         let text = Proxy::new("socks5://h").unwrap().credentials("u", &long).unwrap_err().to_string();
         assert!(text.contains("255") && !text.contains("secret"), "{text}");
+    }
+
+    #[test]
+    fn a_host_in_brackets_is_an_ipv6_address_or_none() {
+        let of = |text: &str| text.parse::<Uri>().map(|uri| host_of(&uri).map(str::to_owned));
+        for (url, host) in [("http://[::1]:1/", "::1"), ("http://h:1/", "h"), ("http://127.0.0.1/", "127.0.0.1")] {
+            assert_eq!(of(url).unwrap().as_deref(), Ok(host), "{url}");
+        }
+        // Whether they are no URI at all or one without a host, nothing is dialled.
+        for url in ["http://[]/", "http://[h]/", "http://x[::1]/", "http://[[::1]]/", "http://:1/", "/"] {
+            assert!(!matches!(of(url), Ok(Ok(_))), "{url}: {:?}", of(url));
+        }
     }
 
     #[test]

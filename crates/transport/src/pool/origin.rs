@@ -20,7 +20,7 @@ use crate::dial::{Dialer, Route};
 use crate::error::Error;
 use crate::observe::{Hook, Shown};
 use crate::options::{HttpVersion, Limits, TrafficClass};
-use crate::proxy::{host_and_port, port_of};
+use crate::proxy::{host_and_port, host_of, port_of};
 
 /// Scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -38,16 +38,13 @@ impl Authority {
             Some(scheme) if *scheme == Scheme::HTTPS => true,
             _ => return Err(Error::invalid(format!("{}: a URL must begin with http:// or https://", Redacted(uri)))),
         };
-        let host = uri.host().filter(|host| !host.is_empty());
-        let host = host.ok_or_else(|| Error::invalid(format!("{}: the URL names no host", Redacted(uri))))?;
+        let host = host_of(uri).map_err(|why| Error::invalid(format!("{}: the URL {why}", Redacted(uri))))?.to_owned();
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
             return Err(Error::invalid(format!(
                 "{}: a URL must not hold credentials; set a header instead",
                 Redacted(uri)
             )));
         }
-        // IPv6 literals stand in brackets in a URI, and without them in a socket address.
-        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = port_of(uri)
             .map_err(|()| Error::invalid(format!("{}: the URL's port is no number from 1 to 65535", Redacted(uri))))?;
         let port = port.unwrap_or(if https { 443 } else { 80 });
