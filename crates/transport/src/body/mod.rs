@@ -39,7 +39,11 @@ enum Kind {
     Empty,
     Bytes(Bytes),
     Stream(UnsyncBoxBody<Bytes, BoxError>),
+    Rewindable { length: Option<u64>, open: Opener },
 }
+
+/// Gives a body from its first byte, each time it is called.
+type Opener = Box<dyn Fn() -> UnsyncBoxBody<Bytes, BoxError> + Send>;
 
 impl Body {
     /// No body.
@@ -56,9 +60,29 @@ impl Body {
         Self(Kind::Stream(body.map_err(Into::into).boxed_unsync()))
     }
 
+    /// A body that is read as it is sent, and that can be read from its first byte again, any number of times: a file, for
+    /// one. `open` is called for each attempt. For repeats it counts as bytes at hand, whatever its size; for limits as a
+    /// stream. `length`, in bytes, is told to the server where it is given; what `open` gives has to keep to it.
+    ///
+    /// ```
+    /// use oncebox_transport::Body;
+    ///
+    /// let open = || http_body_util::Full::new(bytes::Bytes::from_static(b"hello"));
+    /// let body = Body::rewindable(Some(5), open);
+    /// assert_eq!(body.len(), Some(5));
+    /// assert!(body.is_stream());
+    /// ```
+    pub fn rewindable<B>(length: Option<u64>, open: impl Fn() -> B + Send + 'static) -> Self
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        Self(Kind::Rewindable { length, open: Box::new(move || open().map_err(Into::into).boxed_unsync()) })
+    }
+
     /// Whether the body is read as it is sent.
     pub fn is_stream(&self) -> bool {
-        matches!(self.0, Kind::Stream(_))
+        matches!(self.0, Kind::Stream(_) | Kind::Rewindable { .. })
     }
 
     /// The bytes, where they are at hand; `None` for a stream.
@@ -66,7 +90,7 @@ impl Body {
         match self.0 {
             Kind::Empty => Some(Bytes::new()),
             Kind::Bytes(bytes) => Some(bytes),
-            Kind::Stream(_) => None,
+            Kind::Stream(_) | Kind::Rewindable { .. } => None,
         }
     }
 
@@ -76,6 +100,7 @@ impl Body {
             Kind::Empty => Some(0),
             Kind::Bytes(bytes) => Some(bytes.len() as u64),
             Kind::Stream(body) => http_body::Body::size_hint(body).exact(),
+            Kind::Rewindable { length, .. } => *length,
         }
     }
 
@@ -90,6 +115,7 @@ impl Body {
             Kind::Empty => Replay::bytes(None),
             Kind::Bytes(bytes) => Replay::bytes(Some(bytes)),
             Kind::Stream(body) => Replay::stream(body, limit),
+            Kind::Rewindable { length, open } => Replay::rewindable(length, open),
         }
     }
 }
@@ -131,6 +157,7 @@ impl fmt::Debug for Body {
             Kind::Empty => "Empty",
             Kind::Bytes(_) => "Bytes",
             Kind::Stream(_) => "Stream",
+            Kind::Rewindable { .. } => "Rewindable",
         };
         f.debug_struct("Body").field("kind", &kind).field("len", &self.len()).finish()
     }

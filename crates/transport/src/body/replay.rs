@@ -12,7 +12,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::BoxError;
+use super::{BoxError, Opener};
 
 /// The body of one call. Each attempt gets a view of it by [`Replay::attempt`].
 pub(crate) struct Replay {
@@ -48,8 +48,24 @@ impl Replay {
         let source = Source {
             hint: body.size_hint(),
             body: Some(body),
+            open: None,
             mirror: Some(Mirror::default()),
             limit: limit as u64,
+            read: 0,
+            attempt: 0,
+            failed: false,
+            upload: Upload::NotBegun,
+        };
+        Self { kind: Kind::Stream(Arc::new(Mutex::new(source))) }
+    }
+
+    pub(super) fn rewindable(length: Option<u64>, open: Opener) -> Self {
+        let source = Source {
+            hint: length.map_or_else(SizeHint::new, SizeHint::with_exact),
+            body: None,
+            open: Some(open),
+            mirror: None,
+            limit: 0,
             read: 0,
             attempt: 0,
             failed: false,
@@ -66,6 +82,7 @@ impl Replay {
                 let mut locked = source.lock();
                 locked.attempt += 1;
                 locked.upload = Upload::NotBegun;
+                locked.rewind();
                 let replay = locked.mirror.as_ref().map(|m| m.frames.iter().cloned().collect()).unwrap_or_default();
                 let view = View::Stream {
                     replay,
@@ -87,6 +104,7 @@ impl Replay {
                 let source = source.lock();
                 match (&source.mirror, source.read) {
                     (_, read) if source.failed => BodyUse::Consumed(read),
+                    _ if source.open.is_some() => BodyUse::Bytes,
                     (Some(mirror), _) if mirror.frames.is_empty() => BodyUse::Unread,
                     (Some(_), read) => BodyUse::Mirrored(read),
                     (None, read) => BodyUse::Consumed(read),
@@ -110,7 +128,9 @@ impl Replay {
     /// No further attempt will be made: what is mirrored is let go. The running attempt goes on reading.
     pub(crate) fn commit(&self) {
         if let Kind::Stream(source) = &self.kind {
-            source.lock().mirror = None;
+            let mut source = source.lock();
+            source.mirror = None;
+            source.open = None;
         }
     }
 }
@@ -131,6 +151,8 @@ pub(crate) enum Upload {
 struct Source {
     /// `None` once it ended, failed, or is not needed any more.
     body: Option<UnsyncBoxBody<Bytes, BoxError>>,
+    /// Where it can be had from its first byte again, as long as that may be needed.
+    open: Option<Opener>,
     /// `None` once more was read than may be kept.
     mirror: Option<Mirror>,
     hint: SizeHint,
@@ -163,6 +185,13 @@ impl Piece {
 }
 
 impl Source {
+    fn rewind(&mut self) {
+        if let Some(open) = self.open.as_ref().filter(|_| !self.failed) {
+            self.body = Some(open());
+            self.read = 0;
+        }
+    }
+
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let Some(body) = &mut self.body else {
             // Its end must not be taken for the body's.
@@ -352,6 +381,31 @@ mod tests {
             assert!(!http_body::Body::is_end_stream(&again));
             assert!(again.frame().now_or_never().unwrap().unwrap().is_err());
         }
+    }
+
+    #[test]
+    fn what_can_be_rewound_is_sent_whole_by_each_attempt_whatever_its_size() {
+        let open = || StreamBody::new(futures_util::stream::iter([1, 2, 3].map(|n| Ok::<_, BoxError>(frame(n)))));
+        let replay = Body::rewindable(Some(3), open).into_replay(0);
+        let mut first = replay.attempt();
+        assert_eq!((read(&mut first, 2), replay.usage()), (vec![1, 2], BodyUse::Bytes));
+        let mut second = replay.attempt();
+        assert!(first.frame().now_or_never().unwrap().unwrap().is_err(), "it is the second's now");
+        assert_eq!((second.size_hint().exact(), read(&mut second, 9)), (Some(3), vec![1, 2, 3]));
+        assert!(http_body::Body::is_end_stream(&second));
+        replay.commit();
+        assert_ne!(replay.usage(), BodyUse::Bytes, "nothing is sent after the commit");
+
+        let failing = || StreamBody::new(futures_util::stream::iter([Ok(frame(1)), Err(BoxError::from("gone"))]));
+        let replay = Body::rewindable(None, failing).into_replay(100);
+        let mut attempt = replay.attempt();
+        assert_eq!(read(&mut attempt, 1), [1]);
+        assert!(attempt.frame().now_or_never().unwrap().unwrap().is_err());
+        assert_eq!(replay.usage(), BodyUse::Consumed(1));
+    }
+
+    fn frame(byte: u8) -> Frame<Bytes> {
+        Frame::data(Bytes::copy_from_slice(&[byte]))
     }
 
     struct DropFlag(Arc<AtomicBool>);
