@@ -185,16 +185,62 @@ pub(crate) struct ServeArgs {
     /// Run sandboxes without isolating them from this machine
     #[arg(long)]
     pub(crate) no_isolation: bool,
+    /// Processors that a sandbox may use at a time, such as 1.5; by default all
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
+    pub(crate) cpus: Option<f64>,
+    /// Memory that a sandbox may use, such as 512M or 2G, or none for no limit [default: half of the machine's]
+    #[arg(long, value_name = "BYTES", value_parser = memory)]
+    pub(crate) memory: Option<Memory>,
+    /// Processes and threads that a sandbox may have
+    #[arg(long, value_name = "NUMBER", default_value_t = 1024)]
+    pub(crate) pids: u32,
+    /// What sandboxes can reach. With host they share the machine's network and ports, and reach this server too
+    #[arg(long, value_name = "WHAT", default_value = "none")]
+    pub(crate) network: NetworkArg,
+    /// Tell what keeps sandboxes apart on this machine with the other options, and what does not, instead of serving
+    #[arg(long)]
+    pub(crate) explain_isolation: bool,
     /// Let pages of this origin use the server, such as http://localhost:5173; may be repeated
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<String>,
     /// Python whose kernels run code in sandboxes; it needs ipykernel [default: /usr/bin/python3]
     #[arg(long, value_name = "PYTHON")]
     pub(crate) code_interpreter: Option<PathBuf>,
-    /// Print the address as one JSON object
+    /// Print the address, or what --explain-isolation tells, as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
+
+/// A limit of memory, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Memory(pub(crate) Option<u64>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum NetworkArg {
+    /// Nothing outside the sandbox
+    None,
+    /// What this machine reaches
+    Host,
+}
+
+fn memory(text: &str) -> Result<Memory, String> {
+    if text == "none" {
+        return Ok(Memory(None));
+    }
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let shift = match unit {
+        "" => 0,
+        "K" | "KiB" => 10,
+        "M" | "MiB" => 20,
+        "G" | "GiB" => 30,
+        "T" | "TiB" => 40,
+        _ => return Err(MEMORY_RULE.to_owned()),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes.map(|bytes| Memory(Some(bytes))).ok_or_else(|| MEMORY_RULE.to_owned())
+}
+
+const MEMORY_RULE: &str = "it must be a number of bytes, with K, M, G or T for KiB, MiB, GiB or TiB, or none";
 
 fn non_empty(text: &str) -> Result<String, String> {
     if text.trim().is_empty() { Err("it must not be empty".into()) } else { Ok(text.to_owned()) }

@@ -2,11 +2,11 @@
 
 use std::io::ErrorKind;
 
-use oncebox_local::{Helper, Isolation, LocalServer, LocalServerBuilder, StartError};
+use oncebox_local::{Helper, Isolation, LocalServer, LocalServerBuilder, Network, StartError};
 use serde_json::json;
 
 use crate::ENVD_HELPER;
-use crate::args::ServeArgs;
+use crate::args::{Memory, NetworkArg, ServeArgs};
 use crate::exit::{self, Failure};
 use crate::signals::Signals;
 
@@ -31,6 +31,20 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<u8, Failure> {
     if let Some(python) = &args.code_interpreter {
         builder = builder.code_interpreter(python);
     }
+    if let Some(cpus) = args.cpus {
+        builder = builder.cpus(cpus);
+    }
+    if let Some(Memory(bytes)) = args.memory {
+        builder = builder.memory(bytes);
+    }
+    let network = match args.network {
+        NetworkArg::None => Network::None,
+        NetworkArg::Host => Network::Host,
+    };
+    builder = builder.pids(args.pids).network(network);
+    if args.explain_isolation {
+        return explain(builder, args.json).await;
+    }
     let server = builder.start().await.map_err(|error| start_failure(&error))?;
     let url = server.url();
     let key = if with_token { "<the token>" } else { "local" };
@@ -50,6 +64,24 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<u8, Failure> {
     }
     signals.next().await;
     server.stop().await;
+    Ok(0)
+}
+
+async fn explain(builder: LocalServerBuilder, as_json: bool) -> Result<u8, Failure> {
+    let told = builder.explain().await.map_err(|error| start_failure(&error))?;
+    if as_json {
+        exit::print(json!(told))?;
+        return Ok(0);
+    }
+    let mut lines = Vec::new();
+    if let Some(problem) = &told.problem {
+        lines.push(format!("Sandboxes do not start with these options: {problem}"));
+    }
+    for part in &told.parts {
+        let isolated = if part.isolated { "isolated" } else { "NOT" };
+        lines.push(format!("{:<10} {isolated:<9} {}", part.name, part.how));
+    }
+    exit::print(lines.join("\n"))?;
     Ok(0)
 }
 
@@ -76,6 +108,7 @@ pub(crate) fn start_failure(error: &StartError) -> Failure {
         | StartError::CodeInterpreter { .. }
         | StartError::Token { .. }
         | StartError::Host { .. }
+        | StartError::Limit { .. }
         | StartError::KeptState { .. } => Failure::usage(error),
         _ => Failure::infrastructure(error),
     }

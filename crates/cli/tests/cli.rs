@@ -126,6 +126,11 @@ fn wrong_use_is_told_in_one_line_before_anything_happens() {
         (&["serve", "--port", "0", "--listen", "0.0.0.0"], &["0.0.0.0", "token"]),
         (&["serve", "--port", "0", "--token", "short"], &["token", "16"]),
         (&["serve", "--port", "0", "--allow-host", "http://x"], &["http://x", "host"]),
+        (&["serve", "--port", "0", "--memory", "2X"], &["--memory \"2X\"", "KiB"]),
+        (&["serve", "--port", "0", "--memory", "1M"], &["memory", "64 MiB"]),
+        (&["serve", "--port", "0", "--cpus", "-1"], &["cpus", "0.01"]),
+        (&["serve", "--port", "0", "--pids", "1"], &["pids", "32"]),
+        (&["serve", "--network", "web"], &["--network", "web"]),
         (&["fly"], &["fly"]),
         (&[], &["nothing to do", "--help"]),
     ] {
@@ -178,6 +183,28 @@ fn a_commands_own_124_is_not_taken_for_a_timeout() {
     }
     let output = run(&["run", "--local", "--", "sh", "-c", "exit 124"]);
     assert_eq!((output.status.code(), output.stderr.len()), (Some(124), 0), "{}", text(&output.stderr));
+}
+
+#[test]
+fn isolation_is_explained_and_nothing_is_served() {
+    let output = run(&["serve", "--explain-isolation", "--json", "--memory", "512M", "--pids", "200"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let part = |name: &str| {
+        let parts = told["parts"].as_array().unwrap();
+        parts.iter().find(|part| part["name"] == name).unwrap_or_else(|| panic!("{told}")).clone()
+    };
+    assert_eq!(part("files")["isolated"], told["starts"]);
+    assert_eq!(part("kernel")["isolated"], false);
+    if told["starts"] == true {
+        assert!(part("memory")["how"].as_str().unwrap().contains("512 MiB"), "{told}");
+        assert!(part("pids")["how"].as_str().unwrap().contains("200 processes"), "{told}");
+    }
+    let output = run(&["serve", "--explain-isolation", "--no-isolation"]);
+    assert_eq!(output.status.code(), Some(0));
+    let lines = text(&output.stdout);
+    let files = lines.lines().find(|line| line.starts_with("files")).unwrap();
+    assert!(files.contains("NOT"), "{lines}");
 }
 
 /// A server of the command's own, and its address.

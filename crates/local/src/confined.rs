@@ -13,6 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::cgroups::Group;
 use crate::envd;
 use crate::helper::Helper;
 use crate::lifeline::{self, MAX_REPORT, Options, PORT_IS_OPEN, Report, Setup};
@@ -28,6 +29,19 @@ pub enum Isolation {
     /// Not at all: a sandbox is a folder, and its commands are processes of the server's user. They can read and change
     /// what that user can, reach the network and the server itself.
     None,
+}
+
+/// What a sandbox's programs can reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Network {
+    /// Each other, within a sandbox. Every sandbox has a loopback interface of its own and no other.
+    #[default]
+    None,
+    /// All that this machine reaches, by its own interfaces: the internet, this machine's services, this server's control
+    /// plane and other sandboxes. Ports are shared, so that two sandboxes cannot both listen on 3000, and a port of a sandbox
+    /// may be another's or the machine's.
+    Host,
 }
 
 /// How long a helper may take to become a sandbox, and to end.
@@ -64,6 +78,8 @@ pub(crate) struct Confined {
     child: Mutex<Option<Child>>,
     folder: PathBuf,
     programs: Arc<Semaphore>,
+    /// Removed when it is dropped, which must come after the processes are gone.
+    group: Mutex<Option<Group>>,
 }
 
 impl Confined {
@@ -71,7 +87,8 @@ impl Confined {
     pub(crate) async fn launch(helper: &Helper, isolation: Isolation, setup: &Setup) -> Result<Self, LaunchError> {
         let folder = setup.directory.clone();
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-        let command = command(helper, isolation, theirs.into());
+        let group = make_group(helper).await?;
+        let command = command(helper, isolation, &group, theirs.into());
         let program = helper.program().display().to_string();
         // Starting a process waits for the new program to be loaded.
         let child =
@@ -82,6 +99,7 @@ impl Confined {
             child: Mutex::new(Some(child)),
             folder,
             programs: Arc::new(Semaphore::new(MAX_PROGRAM_CONNECTIONS)),
+            group: Mutex::new(Some(group)),
         };
         let report = tokio::time::timeout(START_LIMIT, confined.set_up(setup, helper.options())).await;
         let problem = match report {
@@ -164,6 +182,7 @@ impl Confined {
             // It is gone or about to be.
             let _ = tokio::task::spawn_blocking(move || child.wait()).await;
         }
+        self.group.lock().take();
     }
 
     /// Tells the helper to end, without waiting.
@@ -197,10 +216,18 @@ impl Confined {
         if let Some(mut child) = child {
             let _ = child.wait();
         }
+        self.group.lock().take();
     }
 }
 
-fn command(helper: &Helper, isolation: Isolation, lifeline: OwnedFd) -> Command {
+async fn make_group(helper: &Helper) -> Result<Group, LaunchError> {
+    let helper = helper.clone();
+    let made = tokio::task::spawn_blocking(move || helper.groups().make(helper.limits())).await;
+    let made = made.unwrap_or_else(|error| Err(io::Error::other(error)));
+    made.map_err(|error| LaunchError::Failed(format!("making the sandbox's control group: {error}")))
+}
+
+fn command(helper: &Helper, isolation: Isolation, group: &Group, lifeline: OwnedFd) -> Command {
     let mut command = Command::new(helper.program());
     command
         .args(helper.args())
@@ -208,6 +235,8 @@ fn command(helper: &Helper, isolation: Isolation, lifeline: OwnedFd) -> Command 
             Isolation::Namespaces => envd::LAUNCH,
             Isolation::None => envd::PLAIN,
         })
+        .args((helper.network() == Network::Host).then_some(envd::HOST_NETWORK))
+        .args(group.doors())
         .env_clear()
         .current_dir(Path::new("/"))
         .stdin(lifeline)

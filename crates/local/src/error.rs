@@ -46,6 +46,17 @@ pub enum StartError {
         at_least: usize,
     },
 
+    /// A limit is none that a sandbox could live with.
+    #[error("`{option}` is {value}: it takes {rule}")]
+    Limit {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// What it takes.
+        rule: &'static str,
+    },
+
     /// A value of `allow_host` is not a name.
     #[error("'{name}' is not a host name: `allow_host` takes names in lower case, such as build-box.internal", name = .name.escape_debug())]
     Host {

@@ -2,9 +2,13 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::cgroups::Groups;
+use crate::confined::Network;
 use crate::error::StartError;
 use crate::lifeline::Options;
+use crate::limits::{Keeper, Limits};
 
 /// The environment variable that names a helper.
 const VARIABLE: &str = "ONCEBOX_HELPER";
@@ -30,12 +34,20 @@ pub struct Helper {
     program: PathBuf,
     args: Vec<OsString>,
     options: Options,
+    groups: Arc<Groups>,
+    network: Network,
 }
 
 impl Helper {
     /// A helper without arguments.
     pub fn new(program: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), args: Vec::new(), options: Options::default() }
+        Self {
+            program: program.into(),
+            args: Vec::new(),
+            options: Options::default(),
+            groups: Arc::default(),
+            network: Network::None,
+        }
     }
 
     /// Adds an argument before those the server gives.
@@ -49,6 +61,27 @@ impl Helper {
     pub(crate) fn with_options(mut self, options: Options) -> Self {
         self.options = options;
         self
+    }
+
+    /// What every sandbox may use, and how that is kept.
+    pub(crate) fn with_limits(mut self, keeper: Keeper, network: Network) -> Self {
+        self.options.limits = keeper.limits;
+        self.options.kept = keeper.inside;
+        self.groups = keeper.groups;
+        self.network = network;
+        self
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.options.limits
+    }
+
+    pub(crate) fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    pub(crate) fn network(&self) -> Network {
+        self.network
     }
 
     pub(crate) fn options(&self) -> &Options {

@@ -29,5 +29,5 @@ pub(crate) async fn options(python: PathBuf) -> Result<Options, StartError> {
         return Err(failed(format!("{}: {last}", output.status)));
     }
     let shown = serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))?;
-    Ok(Options { interpreter: Some(python), shown })
+    Ok(Options { interpreter: Some(python), shown, ..Options::default() })
 }

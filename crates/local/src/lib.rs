@@ -107,7 +107,9 @@
 //!   them and keeps the files. Forks and snapshots are copies of files; processes are not copied.
 //! - Templates are built on this machine's programs or on other templates; there are no images to begin with.
 //! - With [`state`](LocalServerBuilder::state), sandboxes outlive the server as paused ones, with their files.
-//! - Not there yet: limits on processors, memory and disk. What is asked for and cannot be done is refused in words.
+//! - Processors, memory and the number of processes are limited by control groups where the server has some of its own, and
+//!   else by weaker means; [`explain`](LocalServerBuilder::explain) tells which. Disk space is not limited.
+//! - What is asked for and cannot be done is refused in words.
 //!
 //! # Faults on demand
 //!
@@ -133,6 +135,7 @@
 //! users trust each other.
 #![deny(missing_docs)]
 
+mod cgroups;
 mod confined;
 mod control;
 mod cut;
@@ -141,6 +144,7 @@ mod drain;
 mod envd;
 mod error;
 mod events;
+mod explain;
 mod file_body;
 mod freeze;
 mod front;
@@ -150,6 +154,7 @@ mod idle;
 mod ids;
 mod interpreter;
 mod lifeline;
+mod limits;
 mod misbehave;
 mod proxy;
 mod refusal;
@@ -162,8 +167,9 @@ mod state;
 mod store;
 mod volumes;
 
-pub use confined::Isolation;
+pub use confined::{Isolation, Network};
 pub use envd::helper_main;
 pub use error::StartError;
+pub use explain::{Explanation, Part};
 pub use helper::Helper;
 pub use server::{LocalServer, LocalServerBuilder};

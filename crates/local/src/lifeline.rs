@@ -22,6 +22,8 @@ use serde::{Deserialize, Serialize};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
+use crate::limits::{Inside, Limits};
+
 /// The port of envd itself; connections for other ports are for programs in the sandbox.
 pub(crate) const ENVD_PORT: u16 = 49983;
 
@@ -63,6 +65,10 @@ pub(crate) struct Options {
     pub(crate) interpreter: Option<PathBuf>,
     /// Folders of the machine that isolated sandboxes show, read-only.
     pub(crate) shown: Vec<PathBuf>,
+    /// What each sandbox may use.
+    pub(crate) limits: Limits,
+    /// By what the limits are kept.
+    pub(crate) kept: Inside,
 }
 
 /// Setups above this are refused: nothing legitimate is near it.

@@ -13,7 +13,6 @@ use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::confined::Isolation;
 use crate::idle::{Held, Moving};
 use crate::lifeline::ENVD_PORT;
 use crate::refusal::Refusal;
@@ -46,8 +45,8 @@ pub(crate) async fn answer(registry: &Arc<Registry>, id: &str, port: u16, reques
     let answered = if port == ENVD_PORT {
         to_envd(&sandbox, request).await
     } else {
-        // Without namespaces the port may be this server's own: a host that names the sandbox would lead round in circles.
-        let keep_host = registry.isolation() == Isolation::Namespaces;
+        // Without a network of its own the port may be this server's own: a host that names the sandbox would lead round in circles.
+        let keep_host = registry.network_is_confined();
         to_program(&sandbox, port, keep_host, request).await
     };
     match answered {

@@ -16,11 +16,12 @@ use oncebox_protocol::api::{LogLevel, PauseMode};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore};
 
-use crate::confined::{Confined, Isolation, LaunchError};
+use crate::confined::{Confined, Isolation, LaunchError, Network};
 use crate::events::{Event, Events};
 use crate::helper::Helper;
 use crate::ids::{self, Seed};
 use crate::lifeline::{Mount, Setup};
+use crate::limits::Limits;
 use crate::removal::remove_tree;
 use crate::signature::{FilesQuery, Operation};
 use crate::state::State;
@@ -28,7 +29,7 @@ use crate::store::{Records, Store, StoreError};
 
 pub(crate) use copy::copy_tree;
 pub(crate) use lifecycle::PauseError;
-pub(crate) use metrics::{cpu_count, measure};
+pub(crate) use metrics::measure;
 use sandbox::{Body, Live};
 pub(crate) use sandbox::{Lifecycle, LogLine, MountedVolume, Sandbox, SandboxRecord, after};
 pub(crate) use workshop::Workshop;
@@ -142,6 +143,16 @@ impl Registry {
 
     pub(crate) fn isolation(&self) -> Isolation {
         self.isolation
+    }
+
+    /// Whether sandboxes have a network of their own, from which nothing else is reached.
+    pub(crate) fn network_is_confined(&self) -> bool {
+        self.isolation == Isolation::Namespaces && self.helper.network() == Network::None
+    }
+
+    /// What each sandbox may use.
+    pub(crate) fn limits(&self) -> &Limits {
+        self.helper.limits()
     }
 
     pub(crate) fn state(&self) -> &Arc<State> {

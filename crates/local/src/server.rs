@@ -10,13 +10,15 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::confined::{Isolation, LaunchError};
+use crate::confined::{Isolation, LaunchError, Network};
 use crate::control::{self, Control};
 use crate::error::StartError;
+use crate::explain::Explanation;
 use crate::front::Front;
 use crate::gate::{self, Hosts};
 use crate::helper::Helper;
 use crate::interpreter;
+use crate::limits::{Keeper, Limits};
 use crate::registry::{Registry, measure};
 use crate::state::State;
 use crate::store::{Store, StoreError};
@@ -26,6 +28,10 @@ const MAX_CONNECTIONS: usize = 1024;
 const DEFAULT_MAX_SANDBOXES: usize = 256;
 /// Shortest token, in bytes.
 const MIN_TOKEN: usize = 16;
+/// More processors than any machine has, in thousandths.
+const MAX_CPU_MILLIS: u32 = 4_096_000;
+/// What a sandbox needs to do anything at all, in bytes.
+const MIN_MEMORY: u64 = 64 << 20;
 /// How long a dropped server waits for its sandboxes to end.
 const DROP_LIMIT: Duration = Duration::from_secs(3);
 
@@ -116,6 +122,8 @@ pub struct LocalServerBuilder {
     allowed_origins: Vec<String>,
     no_isolation_hint: Option<String>,
     code_interpreter: Option<PathBuf>,
+    limits: Limits,
+    network: Network,
 }
 
 impl Default for LocalServerBuilder {
@@ -133,6 +141,8 @@ impl Default for LocalServerBuilder {
             allowed_origins: Vec::new(),
             no_isolation_hint: None,
             code_interpreter: None,
+            limits: Limits::default(),
+            network: Network::default(),
         }
     }
 }
@@ -220,6 +230,75 @@ impl LocalServerBuilder {
         self
     }
 
+    /// How many processors a sandbox may use at a time; parts of one count, down to 0.01. `None`, the default, is all there
+    /// are. Kept by control groups only: where there are none for the server, see [`explain`](Self::explain).
+    pub fn cpus(mut self, limit: impl Into<Option<f64>>) -> Self {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it saturates; checked when it starts"
+        )]
+        let millis = |cpus: f64| (cpus * 1000.0).round() as u32;
+        self.limits.cpu_millis = limit.into().map(millis);
+        self
+    }
+
+    /// How many bytes of memory a sandbox may use, its envd included; at least 64 MiB. The default is half of the
+    /// machine's, and `None` is no limit. Kept by a control group, or else by envd, which is slower to see it.
+    pub fn memory(mut self, limit: impl Into<Option<u64>>) -> Self {
+        self.limits.memory = limit.into();
+        self
+    }
+
+    /// How many processes and threads a sandbox may have, those of its envd included; at least 32. The default is 1024, and
+    /// `None` is no limit.
+    pub fn pids(mut self, limit: impl Into<Option<u32>>) -> Self {
+        self.limits.pids = limit.into();
+        self
+    }
+
+    /// What sandboxes can reach. The default is [`Network::None`].
+    pub fn network(mut self, network: Network) -> Self {
+        self.network = network;
+        self
+    }
+
+    fn check_limits(&self) -> Result<(), StartError> {
+        let Limits { cpu_millis, memory, pids } = self.limits;
+        let wrong = |option, value: String, rule| Err(StartError::Limit { option, value, rule });
+        if let Some(millis) = cpu_millis.filter(|millis| !(10..=MAX_CPU_MILLIS).contains(millis)) {
+            return wrong("cpus", (f64::from(millis) / 1000.0).to_string(), "a number from 0.01 to 4096");
+        }
+        if let Some(bytes) = memory.filter(|bytes| *bytes < MIN_MEMORY) {
+            return wrong("memory", format!("{bytes} bytes"), "at least 64 MiB");
+        }
+        if let Some(count) = pids.filter(|count| !(32..=4_000_000).contains(count)) {
+            return wrong("pids", count.to_string(), "a whole number from 32 to 4000000");
+        }
+        Ok(())
+    }
+
+    /// Tells what keeps sandboxes apart on this machine with these settings, and what does not. Starts a sandbox to find
+    /// out, on any free port of 127.0.0.1 and in a folder of its own, and ends it.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start), but that isolation is not available is not an error here: it is told.
+    pub async fn explain(mut self) -> Result<Explanation, StartError> {
+        self.check_limits()?;
+        (self.ip, self.port, self.state) = (IpAddr::V4(Ipv4Addr::LOCALHOST), 0, None);
+        let (isolation, network, limits) = (self.isolation, self.network, self.limits);
+        let problem = match self.start().await {
+            Ok(server) => {
+                server.stop().await;
+                None
+            }
+            Err(StartError::IsolationUnavailable { why, .. }) => Some(why),
+            Err(error) => return Err(error),
+        };
+        let keeper = keeper(limits, isolation).await?;
+        Ok(Explanation::of(isolation, network, &keeper, problem))
+    }
+
     /// The command that would do the same without isolation, for the error that says isolation is not possible.
     pub fn no_isolation_hint(mut self, command: impl Into<String>) -> Self {
         self.no_isolation_hint = Some(command.into());
@@ -256,6 +335,7 @@ impl LocalServerBuilder {
             gate::check_allowed(origin).map_err(|rule| StartError::Origin { origin: origin.clone(), rule })?;
         }
         let hosts = self.check_access()?;
+        self.check_limits()?;
         let helper = match self.helper {
             Some(helper) => helper,
             None => Helper::find()?,
@@ -264,6 +344,8 @@ impl LocalServerBuilder {
             Some(python) => helper.with_options(interpreter::options(python).await?),
             None => helper,
         };
+        let keeper = keeper(self.limits, self.isolation).await?;
+        let helper = helper.with_limits(keeper, self.network);
         let addr = SocketAddr::from((self.ip, self.port));
         let listener = TcpListener::bind(addr).await.map_err(|source| StartError::Bind { addr, source })?;
         let addr = listener.local_addr().map_err(|source| StartError::Bind { addr, source })?;
@@ -298,6 +380,15 @@ impl LocalServerBuilder {
         let accepting = tokio::spawn(accept(listener, Arc::new(front)));
         Ok(LocalServer { addr, running: Some(Running { registry, accepting }) })
     }
+}
+
+/// The ways there are to keep the limits.
+async fn keeper(limits: Limits, isolation: Isolation) -> Result<Keeper, StartError> {
+    let found = tokio::task::spawn_blocking(move || Keeper::find(limits, isolation)).await;
+    found.map_err(|error| StartError::HelperFailed {
+        helper: "(not started)".to_owned(),
+        why: format!("looking for control groups: {error}"),
+    })
 }
 
 /// Opens what the server has written down, and removes what nobody knows any more. Blocks.

@@ -12,7 +12,7 @@ use oncebox_protocol::api::{
 };
 
 use super::body::JsonBody;
-use super::sandboxes::{IdResult, find, network_is_confined};
+use super::sandboxes::{IdResult, find};
 use super::{Control, ENVD_VERSION, templates};
 use crate::confined::Isolation;
 use crate::refusal::Refusal;
@@ -34,9 +34,8 @@ pub(super) async fn create(
     State(control): State<Control>,
     JsonBody(new): JsonBody<NewSandbox>,
 ) -> Result<(StatusCode, Json<SandboxAnswer>), Refusal> {
-    let isolation = control.registry.isolation();
     refuse_unsupported(&new)?;
-    check_network(new.network.as_ref(), new.allow_internet_access, isolation)?;
+    check_network(new.network.as_ref(), new.allow_internet_access, control.registry.network_is_confined())?;
     let lifetime = lifetime(new.timeout.unwrap_or(DEFAULT_LIFETIME))?;
     let lifecycle = lifecycle(&new, lifetime)?;
     let env = new.env_vars.unwrap_or_default();
@@ -221,7 +220,7 @@ fn refuse_unsupported(new: &NewSandbox) -> Result<(), Refusal> {
 pub(super) fn check_network(
     network: Option<&SandboxNetwork>,
     allow_internet_access: Option<bool>,
-    isolation: Isolation,
+    confined: bool,
 ) -> Result<(), Refusal> {
     let none = SandboxNetwork::default();
     let network = network.unwrap_or(&none);
@@ -238,13 +237,14 @@ pub(super) fn check_network(
     if allow.iter().any(|rule| !is_address(rule)) && !deny.iter().any(|rule| rule == "0.0.0.0/0") {
         return Err(Refusal::bad_request("network.allowOut takes domains only when denyOut has 0.0.0.0/0"));
     }
-    if network_is_confined(isolation) {
+    // A network that reaches nothing keeps every limit.
+    if confined {
         return Ok(());
     }
     let asked = [
-        (allow_internet_access == Some(false), "allow_internet_access without isolation"),
-        (!deny.is_empty(), "network.denyOut without isolation"),
-        (network.egress_proxy.is_some(), "network.egressProxy without isolation"),
+        (allow_internet_access == Some(false), "allow_internet_access without a network of the sandbox's own"),
+        (!deny.is_empty(), "network.denyOut without a network of the sandbox's own"),
+        (network.egress_proxy.is_some(), "network.egressProxy without a network of the sandbox's own"),
     ];
     match asked.iter().find(|(asked, _)| *asked) {
         Some((_, what)) => Err(Refusal::bad_request(format!("the local server does not support {what}"))),
@@ -295,7 +295,7 @@ mod tests {
             deny_out: Some(deny.iter().map(|rule| (*rule).to_owned()).collect()),
             ..SandboxNetwork::default()
         };
-        let check = |network: &SandboxNetwork| check_network(Some(network), None, Isolation::Namespaces).is_ok();
+        let check = |network: &SandboxNetwork| check_network(Some(network), None, true).is_ok();
         assert!(check(&network("example.com", &["0.0.0.0/0"])) && check(&network("1.2.3.0/24", &[])));
         assert!(!check(&network("example.com", &[])));
     }

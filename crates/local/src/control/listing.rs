@@ -64,7 +64,7 @@ pub(super) async fn list(State(control): State<Control>, query: QueryResult) -> 
             headers.insert("x-next-token", token);
         }
     }
-    Ok((headers, Json(found.iter().map(|sandbox| listed(sandbox)).collect())))
+    Ok((headers, Json(found.iter().map(|sandbox| listed(sandbox, &control)).collect())))
 }
 
 /// `GET /sandboxes`: all that run, on one page. Paused ones were not listed by this version.
@@ -76,7 +76,7 @@ pub(super) async fn list_v1(
     let mut found = select(&control, &query)?;
     found.retain(|sandbox| sandbox.is_running());
     found.sort_by(|a, b| Order::Desc.compare(&Cursor::of(a), &Cursor::of(b)));
-    Ok(Json(found.iter().map(|sandbox| listed(sandbox)).collect()))
+    Ok(Json(found.iter().map(|sandbox| listed(sandbox, &control)).collect()))
 }
 
 /// Those that the filters let through.

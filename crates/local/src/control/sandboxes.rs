@@ -15,10 +15,9 @@ use oncebox_protocol::api::{
 use super::body::JsonBody;
 use super::create::{answer, check_network, create_refusal, lifetime};
 use super::{Control, ENVD_VERSION};
-use crate::confined::Isolation;
 use crate::events::Event;
 use crate::refusal::Refusal;
-use crate::registry::{PauseError, Sandbox, cpu_count};
+use crate::registry::{PauseError, Sandbox};
 
 /// How much longer a sandbox lives when it is connected to and nothing is said.
 const DEFAULT_CONNECT: i64 = 300;
@@ -153,7 +152,7 @@ pub(super) async fn set_network(
         // What is not about egress stays.
         ..sandbox.record().network.unwrap_or_default()
     };
-    check_network(Some(&network), update.allow_internet_access, control.registry.isolation())?;
+    check_network(Some(&network), update.allow_internet_access, control.registry.network_is_confined())?;
     sandbox.edit(|record| {
         record.network = Some(network);
         record.allow_internet_access = update.allow_internet_access;
@@ -188,8 +187,8 @@ fn not_found(id: &str) -> Refusal {
 }
 
 /// A sandbox as lists show it.
-pub(super) fn listed(sandbox: &Sandbox) -> ListedSandbox {
-    let record = sandbox.record();
+pub(super) fn listed(sandbox: &Sandbox, control: &Control) -> ListedSandbox {
+    let (record, limits) = (sandbox.record(), control.registry.limits());
     ListedSandbox {
         volume_mounts: record.volume_mounts(),
         template_id: record.template_id,
@@ -198,9 +197,9 @@ pub(super) fn listed(sandbox: &Sandbox) -> ListedSandbox {
         client_id: "local".to_owned(),
         started_at: record.started_at,
         end_at: record.end_at,
-        cpu_count: cpu_count(),
-        // Sandboxes have no limits of their own here.
-        memory_mb: 0,
+        cpu_count: i32::try_from(limits.cpu_count()).unwrap_or(i32::MAX),
+        // None is told as 0.
+        memory_mb: limits.memory.map_or(0, |bytes| i32::try_from(bytes >> 20).unwrap_or(i32::MAX)),
         disk_size_mb: 0,
         metadata: Some(record.metadata),
         state: if record.paused.is_some() { SandboxState::Paused } else { SandboxState::Running },
@@ -210,7 +209,7 @@ pub(super) fn listed(sandbox: &Sandbox) -> ListedSandbox {
 }
 
 fn detail(sandbox: &Sandbox, control: &Control) -> SandboxDetail {
-    let (listed, record) = (listed(sandbox), sandbox.record());
+    let (listed, record) = (listed(sandbox, control), sandbox.record());
     let on_timeout = if record.lifecycle.auto_pause { OnTimeout::Pause } else { OnTimeout::Kill };
     SandboxDetail {
         template_id: listed.template_id,
@@ -235,9 +234,4 @@ fn detail(sandbox: &Sandbox, control: &Control) -> SandboxDetail {
         lifecycle: Some(SandboxLifecycle { auto_resume: record.lifecycle.auto_resume, on_timeout }),
         pause_mode: record.paused,
     }
-}
-
-/// Whether limits on the network hold: in an isolated sandbox, which reaches nothing, all do.
-pub(super) fn network_is_confined(isolation: Isolation) -> bool {
-    isolation != Isolation::None
 }

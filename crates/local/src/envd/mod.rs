@@ -9,6 +9,7 @@ mod auth;
 mod descendants;
 mod files;
 mod filesystem;
+mod hog;
 mod interpreter;
 mod isolation;
 mod paths;
@@ -24,6 +25,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +39,7 @@ use oncebox_protocol::api::EnvVars;
 use oncebox_protocol::envd_rest::Metrics;
 use tokio::net::UnixStream;
 
+use crate::cgroups;
 use crate::drain;
 use crate::lifeline::{self, ENVD_PORT, Options, Report, Setup};
 use answer::Refusal;
@@ -49,6 +52,8 @@ use users::User;
 /// How a helper is told what to be; the last of its arguments.
 pub(crate) const LAUNCH: &str = "launch";
 pub(crate) const PLAIN: &str = "plain";
+/// After [`LAUNCH`] or [`PLAIN`]: no network of its own.
+pub(crate) const HOST_NETWORK: &str = "--host-network";
 const INIT: &str = "init";
 /// Before the program of a process that gets a terminal.
 const ON_TERMINAL: &str = "on-terminal";
@@ -69,20 +74,41 @@ const SHORT_NAME: &CStr = c"oncebox-envd";
 /// that the server made; started any other way, it says so and fails.
 pub fn helper_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mode: Vec<OsString> = args.into_iter().collect();
-    let run = match mode.as_slice() {
+    let (run, rest): (fn(BlockingStream, &Surroundings) -> ExitCode, _) = match mode.as_slice() {
         [mode, program @ ..] if mode == ON_TERMINAL => return process::become_program(program),
-        [mode] if mode == LAUNCH => launch,
-        [mode] if mode == INIT => init,
-        [mode] if mode == PLAIN => plain,
+        [mode, rest @ ..] if mode == LAUNCH => (launch, rest),
+        [mode, rest @ ..] if mode == INIT => (init, rest),
+        [mode, rest @ ..] if mode == PLAIN => (plain, rest),
         _ => {
-            return misuse("it takes one argument, which the server gives it");
+            return misuse("it takes arguments that the server gives it");
         }
     };
     // The helper may be another program's subcommand, or started by way of /proc/self/exe.
     let _ = rustix::thread::set_name(SHORT_NAME);
+    let surroundings = Surroundings::of(rest);
     match take_lifeline() {
-        Ok(lifeline) => run(lifeline),
+        Ok(lifeline) => match cgroups::join(surroundings.doors.iter().map(PathBuf::as_path)) {
+            Ok(()) => run(lifeline, &surroundings),
+            Err(error) => report(&lifeline, &Report::Failed(format!("entering the sandbox's control group: {error}"))),
+        },
         Err(error) => misuse(&format!("its standard input must be the server's socket: {error}")),
+    }
+}
+
+/// What a sandbox is put into, as far as it must be known before the setup is read.
+struct Surroundings {
+    /// The number of arguments that say so.
+    count: usize,
+    host_network: bool,
+    /// Of the control groups to enter.
+    doors: Vec<PathBuf>,
+}
+
+impl Surroundings {
+    fn of(arguments: &[OsString]) -> Self {
+        let host_network = arguments.first().is_some_and(|first| first == HOST_NETWORK);
+        let doors = arguments.iter().skip(usize::from(host_network)).map(PathBuf::from).collect();
+        Self { count: arguments.len(), host_network, doors }
     }
 }
 
@@ -116,7 +142,7 @@ fn forget_stdin() -> io::Result<()> {
 
 /// Enters the namespaces and waits for the sandbox's process 1. While this process lives, it holds the socket open, so
 /// its end tells the server that every process of the sandbox is gone.
-fn launch(lifeline: BlockingStream) -> ExitCode {
+fn launch(lifeline: BlockingStream, surroundings: &Surroundings) -> ExitCode {
     // Away from the terminal: /dev/tty leads nowhere, and Ctrl-C there is the server's affair.
     let _ = rustix::process::setsid();
     if threads() > 1 {
@@ -124,12 +150,13 @@ fn launch(lifeline: BlockingStream) -> ExitCode {
         let why = "helper_main was called after a thread or a runtime was started; call it first thing in main";
         return report(&lifeline, &Report::Failed(why.to_owned()));
     }
-    if let Err(error) = isolation::enter_namespaces() {
+    if let Err(error) = isolation::enter_namespaces(surroundings.host_network) {
         return report(&lifeline, &Report::NotAllowed(error.to_string()));
     }
     let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    arguments.pop();
+    arguments.truncate(arguments.len().saturating_sub(surroundings.count + 1));
     arguments.push(INIT.into());
+    arguments.extend(surroundings.host_network.then(|| HOST_NETWORK.into()));
     let child = Command::new("/proc/self/exe").arg0(NAME).args(arguments).spawn();
     match child.and_then(|mut child| child.wait()) {
         Ok(_) => ExitCode::SUCCESS,
@@ -142,14 +169,14 @@ fn threads() -> usize {
 }
 
 /// Process 1 of a sandbox.
-fn init(lifeline: BlockingStream) -> ExitCode {
+fn init(lifeline: BlockingStream, surroundings: &Surroundings) -> ExitCode {
     // If the launcher is killed, nothing else would tell this process.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let (setup, options) = match forget_stdin().and_then(|()| Setup::read(&lifeline)) {
         Ok(read) => read,
         Err(error) => return report(&lifeline, &Report::Failed(format!("reading the sandbox's setup: {error}"))),
     };
-    if let Err(error) = isolation::build(&setup.directory, HOSTNAME, &setup.mounts, &options.shown) {
+    if let Err(error) = isolation::build(&setup, &options, HOSTNAME, surroundings.host_network) {
         return report(&lifeline, &Report::NotAllowed(error.to_string()));
     }
     serve(lifeline, setup, options, Paths::of_sandbox())
@@ -159,7 +186,7 @@ fn init(lifeline: BlockingStream) -> ExitCode {
 const HOSTNAME: &str = "e2b";
 
 /// A sandbox without isolation: a folder, and commands that are gone when it ends.
-fn plain(lifeline: BlockingStream) -> ExitCode {
+fn plain(lifeline: BlockingStream, _: &Surroundings) -> ExitCode {
     let _ = rustix::process::setsid();
     let setup = forget_stdin().and_then(|()| Setup::read(&lifeline));
     // Orphans become children of this process, so that they can be found at the end.
@@ -187,6 +214,9 @@ fn report(lifeline: &BlockingStream, report: &Report) -> ExitCode {
 /// Serves until the server ends.
 fn serve(lifeline: BlockingStream, setup: Setup, options: Options, paths: Paths) -> ExitCode {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    if let Err(error) = hog::keep(&options, paths.are_isolated()) {
+        return report(&lifeline, &Report::Failed(format!("limiting the sandbox: {error}")));
+    }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return report(&lifeline, &Report::Failed(format!("starting a runtime: {error}"))),
@@ -231,12 +261,12 @@ fn apps(setup: Setup, options: Options, paths: Paths) -> io::Result<(Router, Rou
     let token: Arc<str> = setup.access_token.expose().into();
     let processes = ProcessService::new(&setup, Arc::clone(&paths))?;
     let envs = Arc::new(processes.env().clone());
-    let isolated = paths.are_isolated();
+    let (isolated, limits) = (paths.are_isolated(), options.limits);
     let python = options.interpreter.unwrap_or_else(|| SYSTEM_PYTHON.into());
     let reaper = Arc::clone(processes.reaper());
     let interpreter = Interpreter::new(python, processes.env().clone(), Arc::clone(&paths), reaper);
     let interpreter = interpreter::routes(Arc::new(interpreter));
-    let usage = Arc::new(Usage::new(paths.home(User::User), isolated, None, None));
+    let usage = Arc::new(Usage::new(paths.home(User::User), isolated, Some(limits.cpu_count()), limits.memory));
     let rpc = process::register(processes, connectrpc::Router::new());
     let rpc = filesystem::register(Arc::clone(&paths), rpc);
     let rpc = process::with_kill_deadlines(connectrpc::ConnectRpcService::new(rpc));

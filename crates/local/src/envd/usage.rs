@@ -40,7 +40,7 @@ impl Usage {
 
     /// Measures, in blocking code.
     pub(super) fn measure(&self) -> Metrics {
-        let processes = self.processes();
+        let processes = processes(self.all);
         let page = i64::try_from(rustix::param::page_size()).unwrap_or(4096);
         let used = processes.values().map(|process| process.pages).sum::<i64>().saturating_mul(page);
         let memory = self.memory.and_then(|bytes| i64::try_from(bytes).ok());
@@ -79,30 +79,31 @@ impl Usage {
         *last = Sample { at: Instant::now(), ticks, percent };
         percent
     }
-
-    fn processes(&self) -> HashMap<i32, Process> {
-        let all: HashMap<i32, Process> = fs::read_dir("/proc")
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| {
-                let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
-                Some((pid, process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?))
-            })
-            .collect();
-        if self.all {
-            return all;
-        }
-        let parents = all.iter().map(|(pid, process)| (*pid, process.parent)).collect();
-        let own = super::descendants::descendants(&parents, rustix::process::getpid().as_raw_pid());
-        all.into_iter().filter(|(pid, _)| own.contains(pid)).collect()
-    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Process {
+pub(super) struct Process {
     parent: i32,
     ticks: u64,
-    pages: i64,
+    pub(super) pages: i64,
+}
+
+/// The sandbox's processes: all there are to see, or this one and those that come from it.
+pub(super) fn processes(all_there_are: bool) -> HashMap<i32, Process> {
+    let all: HashMap<i32, Process> = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
+            Some((pid, process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?))
+        })
+        .collect();
+    if all_there_are {
+        return all;
+    }
+    let parents = all.iter().map(|(pid, process)| (*pid, process.parent)).collect();
+    let own = super::descendants::descendants(&parents, rustix::process::getpid().as_raw_pid());
+    all.into_iter().filter(|(pid, _)| own.contains(pid)).collect()
 }
 
 /// A line of `/proc/PID/stat`; its fields are counted from behind the name, which may contain anything.

@@ -69,12 +69,12 @@ impl Registry {
         own(sandbox, &table).map(|own| self.metric(&own, 0.0)).into_iter().collect()
     }
 
-    /// Processor and memory are the sandbox's own; what is there in total, and the disk, are the machine's.
+    /// Processor and memory are the sandbox's own, and so are the totals where it has limits; the disk is the machine's.
     fn metric(&self, own: &Own, percent: f64) -> SandboxMetric {
         let now = Timestamp::now();
         let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let memory = rustix::system::sysinfo();
-        let total = whole(memory.totalram.saturating_mul(u64::from(memory.mem_unit)));
+        let machine = memory.totalram.saturating_mul(u64::from(memory.mem_unit));
         let disk = rustix::fs::statvfs(self.state.sandbox("")).ok();
         let disk = disk.map_or((0, 0), |disk| {
             let total = disk.f_blocks.saturating_mul(disk.f_frsize);
@@ -83,19 +83,13 @@ impl Registry {
         SandboxMetric {
             timestamp: Some(now),
             timestamp_unix: now.as_second(),
-            cpu_count: cpu_count(),
+            cpu_count: i32::try_from(self.limits().cpu_count()).unwrap_or(i32::MAX),
             cpu_used_pct: percent,
             mem_used: whole(own.bytes),
-            mem_total: total,
+            mem_total: whole(self.limits().memory.unwrap_or(machine)),
             mem_cache: 0,
             disk_used: disk.1,
             disk_total: disk.0,
         }
     }
-}
-
-/// Sandboxes have no limits of their own: their processors are the machine's.
-pub(crate) fn cpu_count() -> i32 {
-    let count = std::thread::available_parallelism().map_or(1, usize::from);
-    i32::try_from(count).unwrap_or(i32::MAX)
 }

@@ -1,29 +1,10 @@
 //! What a server keeps with a state folder, however it ends.
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-
 use http::Method;
 use oncebox_local::{LocalServer, StartError};
 use serde_json::{Value, json};
 
-use super::support::{Http, Sandbox, eventually, helper, isolated, mark, processes, shell};
-
-/// The example that serves, built along with the tests.
-fn serve(state: &Path) -> (Child, Http) {
-    let exe = std::env::current_exe().unwrap();
-    let example = exe.parent().and_then(Path::parent).unwrap().join("examples/serve");
-    let mut child = Command::new(example)
-        .args(["--state", state.to_str().unwrap()])
-        .env("ONCEBOX_HELPER", env!("CARGO_BIN_EXE_oncebox-envd"))
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut url = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
-    (child, Http::new(url.trim().to_owned()))
-}
+use super::support::{Http, Sandbox, eventually, helper, isolated, mark, processes, serve, shell};
 
 async fn post(http: &Http, path: &str, body: Value) -> Value {
     let reply = http.api(Method::POST, path, Some(body)).await;
@@ -37,7 +18,7 @@ async fn a_killed_server_loses_nothing_that_it_acknowledged() {
     let Some(_probe) = isolated(test).await else { return };
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
-    let (mut child, http) = serve(&state);
+    let (mut child, http) = serve(&state, true);
 
     let create = json!({ "templateID": "base", "timeout": 600, "metadata": { "a": "b" } });
     let running = http.create(create.clone()).await;
@@ -71,7 +52,7 @@ async fn a_killed_server_loses_nothing_that_it_acknowledged() {
     eventually("no process is left, not even a stopped one", || processes(&mark).is_empty()).await;
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
 
-    let (mut child, http) = serve(&state);
+    let (mut child, http) = serve(&state, true);
     assert!(!state.join("sandboxes/iorphan").exists() && !state.join("sandboxes").join(&over.id).exists());
     for sandbox in [&running, &frozen] {
         let path = format!("/sandboxes/{}", sandbox.id);

@@ -1,6 +1,5 @@
 //! What is left when a sandbox or a server ends: nothing.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -8,7 +7,7 @@ use http::Method;
 use oncebox_local::{Helper, Isolation, LocalServer, StartError};
 use serde_json::json;
 
-use super::support::{Fixture, Http, Sandbox, eventually, helper, isolated, mark, processes, shell};
+use super::support::{Fixture, Sandbox, eventually, helper, isolated, mark, processes, serve, shell};
 
 /// Starts processes in a sandbox that would like to stay: one in the foreground, one in the background, one in a session
 /// of its own that ignores signals.
@@ -61,29 +60,14 @@ async fn stopping_and_dropping_leave_nothing() {
     }
 }
 
-/// The example that serves, built along with the tests.
-fn serve(base: &Path) -> (std::process::Child, String) {
-    let exe = std::env::current_exe().unwrap();
-    let example = exe.parent().and_then(Path::parent).unwrap().join("examples/serve");
-    let mut child = Command::new(example)
-        .args(["--state-base", base.to_str().unwrap()])
-        .env("ONCEBOX_HELPER", env!("CARGO_BIN_EXE_oncebox-envd"))
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut url = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
-    (child, url.trim().to_owned())
-}
-
 #[tokio::test]
 async fn a_killed_server_takes_its_sandboxes_along_and_the_next_cleans_up() {
     let test = "a_killed_server_takes_its_sandboxes_along_and_the_next_cleans_up";
     let Some(_probe) = isolated(test).await else { return };
     let base = tempfile::tempdir().unwrap();
     let state = base.path().join("state");
-    let (mut child, url) = serve(&state);
-    let sandbox = Http::new(url).create(json!({ "templateID": "base" })).await;
+    let (mut child, http) = serve(&state, false);
+    let sandbox = http.create(json!({ "templateID": "base" })).await;
     let mark = mark();
     settle(&sandbox, &mark).await;
     let left: Vec<PathBuf> = folders(&state);

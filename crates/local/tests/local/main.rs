@@ -14,6 +14,7 @@ mod guarded;
 mod idempotency;
 mod kept;
 mod lifetime;
+mod limits;
 mod misbehave;
 mod pausing;
 mod plain;

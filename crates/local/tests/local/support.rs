@@ -1,5 +1,8 @@
 //! A server, a client, and the little of the Connect protocol that tests need.
 
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use base64::Engine;
@@ -64,6 +67,41 @@ impl Fixture {
     pub(crate) async fn sandbox(&self) -> Sandbox {
         self.http.create(json!({ "templateID": "base" })).await
     }
+}
+
+/// Where the process that [`serve`] starts keeps its files, and whether it keeps them when it ends.
+const SERVE_IN: &str = "ONCEBOX_TEST_SERVE_IN";
+const SERVE_KEEPS: &str = "ONCEBOX_TEST_SERVE_KEEPS";
+
+/// A server in a process of its own, to be killed: this very program, told to run [`a_server_to_be_killed`] alone. An example
+/// would not do, which is built only if somebody asks for it.
+pub(crate) fn serve(folder: &Path, keep: bool) -> (Child, Http) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--ignored", "--exact", "support::a_server_to_be_killed", "--nocapture"])
+        .env(SERVE_IN, folder)
+        .stdout(Stdio::piped());
+    if keep {
+        command.env(SERVE_KEEPS, "1");
+    }
+    let mut child = command.spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let url = lines.filter_map(|line| Some(line.get(line.find("http://")?..)?.to_owned())).next().unwrap();
+    (child, Http::new(url))
+}
+
+#[tokio::test]
+#[ignore = "a process that other tests start"]
+async fn a_server_to_be_killed() {
+    let Some(folder) = std::env::var_os(SERVE_IN) else { return };
+    let builder = LocalServer::builder().helper(helper());
+    let builder =
+        if std::env::var_os(SERVE_KEEPS).is_some() { builder.state(folder) } else { builder.state_base(folder) };
+    let server = builder.start().await.unwrap();
+    println!("{}", server.url());
+    // Killed long before; a test that fails first does not leave it for good.
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    server.stop().await;
 }
 
 /// A client of one server.

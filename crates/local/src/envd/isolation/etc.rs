@@ -45,6 +45,18 @@ pub(super) fn fill(etc: &Path, hostname: &str) -> Result<(), IsolationError> {
     Ok(())
 }
 
+/// Names the machine's resolvers instead of none. Resolvers that the sandbox has chosen itself stay.
+pub(super) fn resolvers(etc: &Path) -> Result<(), IsolationError> {
+    let file = etc.join("resolv.conf");
+    let what = || format!("writing {}", file.display());
+    let is_file = fs::symlink_metadata(&file).is_ok_and(|metadata| metadata.is_file());
+    if is_file && fs::read(&file).is_ok_and(|text| text == NO_RESOLVER.as_bytes()) {
+        let text = fs::read("/etc/resolv.conf").unwrap_or_default();
+        fs::write(&file, text).step(what)?;
+    }
+    Ok(())
+}
+
 /// Shows one path of the host, if it has it: a link as a link, a file or folder as a read-only mount.
 fn show(source: &Path, target: &Path) -> Result<(), IsolationError> {
     let Ok(metadata) = fs::symlink_metadata(source) else { return Ok(()) };
@@ -73,11 +85,13 @@ fn written(hostname: &str) -> [(&'static str, String); 8] {
         ("hostname", format!("{hostname}\n")),
         ("hosts", format!("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 {hostname}\n")),
         ("nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n".to_owned()),
-        ("resolv.conf", "# This sandbox has a loopback interface only.\n".to_owned()),
+        ("resolv.conf", NO_RESOLVER.to_owned()),
         ("profile", PROFILE.to_owned()),
         ("shells", "/bin/sh\n/bin/bash\n".to_owned()),
     ]
 }
+
+const NO_RESOLVER: &str = "# This sandbox has a loopback interface only.\n";
 
 /// Leaves PATH alone: commands bring theirs along, and login shells must keep it.
 const PROFILE: &str = "\

@@ -13,11 +13,10 @@ mod root;
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
 
 use nix::sched::CloneFlags;
 
-use crate::lifeline::Mount;
+use crate::lifeline::{Options, Setup};
 
 /// What failed on the way into isolation.
 #[derive(Debug, thiserror::Error)]
@@ -38,8 +37,8 @@ impl<T, E: Into<io::Error>> Step<T> for Result<T, E> {
     }
 }
 
-/// Moves this process, which must have one thread, into new namespaces. Its next child is process 1 of the pid namespace.
-pub(crate) fn enter_namespaces() -> Result<(), IsolationError> {
+/// Moves this process, which must have one thread, into new namespaces, without one of the network for `host_network`. Its next child is process 1 of the pid namespace.
+pub(crate) fn enter_namespaces(host_network: bool) -> Result<(), IsolationError> {
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let unshare = |flags: CloneFlags, name: &str| {
         nix::sched::unshare(flags).step(|| format!("unshare({name}){}", restriction_in_force()))
@@ -52,14 +51,12 @@ pub(crate) fn enter_namespaces() -> Result<(), IsolationError> {
     write("/proc/self/setgroups", "deny".to_owned())?;
     write("/proc/self/uid_map", format!("0 {uid} 1"))?;
     write("/proc/self/gid_map", format!("0 {gid} 1"))?;
-    unshare(
-        CloneFlags::CLONE_NEWNS
-            | CloneFlags::CLONE_NEWPID
-            | CloneFlags::CLONE_NEWNET
-            | CloneFlags::CLONE_NEWIPC
-            | CloneFlags::CLONE_NEWUTS,
-        "CLONE_NEWNS|CLONE_NEWPID|CLONE_NEWNET|CLONE_NEWIPC|CLONE_NEWUTS",
-    )?;
+    let own = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS;
+    if host_network {
+        unshare(own, "CLONE_NEWNS|CLONE_NEWPID|CLONE_NEWIPC|CLONE_NEWUTS")?;
+    } else {
+        unshare(own | CloneFlags::CLONE_NEWNET, "CLONE_NEWNS|CLONE_NEWPID|CLONE_NEWNET|CLONE_NEWIPC|CLONE_NEWUTS")?;
+    }
     // The user's keyrings are the new user namespace's own; the session's is inherited.
     keys::leave_session()
 }
@@ -75,16 +72,17 @@ fn restriction_in_force() -> String {
     on.map_or_else(String::new, |(file, value)| format!(" ({file} is {value})"))
 }
 
-/// Turns process 1 of new namespaces into the sandbox rooted at `directory`, which shows the folders `shown` of the machine,
-/// read-only, beside the system's.
+/// Turns process 1 of new namespaces into the sandbox that the setup describes.
 pub(crate) fn build(
-    directory: &Path,
+    setup: &Setup,
+    options: &Options,
     hostname: &str,
-    mounts: &[Mount],
-    shown: &[PathBuf],
+    host_network: bool,
 ) -> Result<(), IsolationError> {
     rustix::system::sethostname(hostname.as_bytes()).step(|| format!("setting the host name to {hostname}"))?;
-    loopback::bring_up().step(|| "bringing up the loopback interface".to_owned())?;
-    root::enter(directory, hostname, mounts, shown)?;
+    if !host_network {
+        loopback::bring_up().step(|| "bringing up the loopback interface".to_owned())?;
+    }
+    root::enter(setup, options, hostname, host_network)?;
     privileges::drop_all()
 }

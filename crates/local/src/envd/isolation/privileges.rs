@@ -29,6 +29,14 @@ pub(super) fn forbid_user_namespaces(proc: &Path) -> Result<(), IsolationError> 
     fs::write(&file, "0").step(|| format!("writing 0 to {}", file.display()))
 }
 
+/// Bounds the numbers of processes in this pid namespace, and so how many there are. Must come before `/proc/sys` is made
+/// read-only, and on kernels only that have such a bound for each namespace.
+pub(super) fn bound_pids(proc: &Path, pids: u32) -> Result<(), IsolationError> {
+    let file = proc.join("sys/kernel/pid_max");
+    // Once they have all been given out, numbers below 300 are not given out again.
+    fs::write(&file, pids.saturating_add(301).to_string()).step(|| format!("writing to {}", file.display()))
+}
+
 /// Drops every capability not in [`KEPT`], for this process and all that come from it, for good.
 pub(super) fn drop_all() -> Result<(), IsolationError> {
     for bit in 0..u64::BITS {

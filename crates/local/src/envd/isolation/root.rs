@@ -3,13 +3,14 @@
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
 use super::mounts::{make_read_only, restrict, show_read_only};
 use super::{IsolationError, Step, etc, own, privileges};
-use crate::lifeline::Mount;
+use crate::lifeline::{Mount, Options, Setup};
+use crate::limits::Kept;
 
 /// Folders of the host shown read-only. Where the host has a link (`/bin` → `usr/bin`), so has the sandbox.
 const SYSTEM: [&str; 8] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt"];
@@ -66,11 +67,12 @@ const READ_ONLY: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
 /// Builds the root in `directory` and makes it this process's root. The folder is empty, or has what an earlier sandbox
 /// left: its files stay, and nothing in it is followed, since what it left may be links to anywhere.
 pub(super) fn enter(
-    directory: &Path,
+    setup: &Setup,
+    options: &Options,
     hostname: &str,
-    mounts: &[Mount],
-    shown: &[PathBuf],
+    host_network: bool,
 ) -> Result<(), IsolationError> {
+    let directory = setup.directory.as_path();
     let at = |path: &str| directory.join(path);
     // Nothing done here may reach the host's mount table, nor the other way round.
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
@@ -92,15 +94,18 @@ pub(super) fn enter(
     for name in SYSTEM {
         show_system(name, &at(name))?;
     }
-    for source in shown {
+    for source in &options.shown {
         show_folder(source, directory)?;
     }
     etc::fill(&at("etc"), hostname)?;
-    for mount in mounts {
+    if host_network {
+        etc::resolvers(&at("etc"))?;
+    }
+    for mount in &setup.mounts {
         volume(directory, mount)?;
     }
     devices(&at("dev"))?;
-    proc(&at("proc"))?;
+    proc(&at("proc"), options)?;
     pivot(directory)
 }
 
@@ -157,11 +162,14 @@ fn devices(dev: &Path) -> Result<(), IsolationError> {
     Ok(())
 }
 
-fn proc(proc: &Path) -> Result<(), IsolationError> {
+fn proc(proc: &Path, options: &Options) -> Result<(), IsolationError> {
     let limited = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     // Refused where parts of the host's own /proc are covered, as in most containers.
     mount("proc", proc, limited, "")?;
     privileges::forbid_user_namespaces(proc)?;
+    if let (Kept::PidMax, Some(pids)) = (options.kept.pids, options.limits.pids) {
+        privileges::bound_pids(proc, pids)?;
+    }
     for name in HIDDEN {
         let path = proc.join(name);
         match fs::symlink_metadata(&path) {

@@ -1,0 +1,60 @@
+//! Keeps a sandbox below its limit of memory where no control group does.
+
+use std::time::Duration;
+
+use rustix::process::{Pid, Resource, Rlimit, Signal};
+
+use super::usage::processes;
+use crate::lifeline::Options;
+use crate::limits::{Kept, Limits};
+
+/// How often the processes are looked at, with little and with much memory in use.
+const SELDOM: Duration = Duration::from_millis(500);
+const OFTEN: Duration = Duration::from_millis(50);
+
+/// Sets those limits that envd keeps itself. What is started later inherits them.
+pub(super) fn keep(options: &Options, all: bool) -> std::io::Result<()> {
+    let Limits { memory, pids, .. } = options.limits;
+    if let (Kept::Rlimit, Some(pids)) = (options.kept.pids, pids) {
+        let most = Rlimit { current: Some(pids.into()), maximum: Some(pids.into()) };
+        rustix::process::setrlimit(Resource::Nproc, most)?;
+    }
+    if let (Kept::Watched, Some(memory)) = (options.kept.memory, memory) {
+        watch(memory, all)?;
+    }
+    Ok(())
+}
+
+/// Bounds what each process may ask for, and watches over all of them together, for as long as this process lives.
+///
+/// Pages that processes share count for each of them, so the limit is reached early rather than late.
+fn watch(limit: u64, all: bool) -> std::io::Result<()> {
+    let most = Rlimit { current: Some(limit), maximum: Some(limit) };
+    rustix::process::setrlimit(Resource::Data, most)?;
+    std::thread::Builder::new().name("memory".to_owned()).stack_size(256 * 1024).spawn(move || {
+        loop {
+            let used = look(limit, all);
+            std::thread::sleep(if used > limit / 4 { OFTEN } else { SELDOM });
+        }
+    })?;
+    Ok(())
+}
+
+/// Kills the largest process if all together use more than `limit` bytes; returns what they use.
+fn look(limit: u64, all: bool) -> u64 {
+    let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
+    let own = rustix::process::getpid().as_raw_pid();
+    let pages: Vec<(i32, u64)> = processes(all)
+        .into_iter()
+        .map(|(pid, process)| (pid, u64::try_from(process.pages).unwrap_or_default()))
+        .collect();
+    let used = pages.iter().fold(0_u64, |sum, (_, pages)| sum.saturating_add(*pages)).saturating_mul(page);
+    if used > limit {
+        let largest = pages.iter().filter(|(pid, _)| *pid != own).max_by_key(|(_, pages)| *pages);
+        if let Some(pid) = largest.and_then(|(pid, _)| Pid::from_raw(*pid)) {
+            // It may have ended by itself, which is as well.
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+    used
+}
