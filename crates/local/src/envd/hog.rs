@@ -12,32 +12,31 @@ use crate::limits::{Kept, Limits};
 const SELDOM: Duration = Duration::from_millis(500);
 const OFTEN: Duration = Duration::from_millis(50);
 
-/// Sets those limits that envd keeps itself. What is started later inherits them.
-pub(super) fn keep(options: &Options, all: bool) -> std::io::Result<()> {
+/// Sets those limits that envd keeps itself; what is started later inherits them. Returns the memory that is to be watched.
+pub(super) fn keep(options: &Options) -> std::io::Result<Option<u64>> {
     let Limits { memory, pids, .. } = options.limits;
+    let set = |resource, limit: u64| {
+        rustix::process::setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) })
+    };
     if let (Kept::Rlimit, Some(pids)) = (options.kept.pids, pids) {
-        let most = Rlimit { current: Some(pids.into()), maximum: Some(pids.into()) };
-        rustix::process::setrlimit(Resource::Nproc, most)?;
+        set(Resource::Nproc, pids.into())?;
     }
-    if let (Kept::Watched, Some(memory)) = (options.kept.memory, memory) {
-        watch(memory, all)?;
+    let watched = memory.filter(|_| options.kept.memory == Kept::Watched);
+    if let Some(limit) = watched {
+        set(Resource::Data, limit)?;
     }
-    Ok(())
+    Ok(watched)
 }
 
-/// Bounds what each process may ask for, and watches over all of them together, for as long as this process lives.
+/// Watches over all processes together, for as long as this process lives. Pages that processes share count for each of
+/// them, so the limit is reached early rather than late.
 ///
-/// Pages that processes share count for each of them, so the limit is reached early rather than late.
-fn watch(limit: u64, all: bool) -> std::io::Result<()> {
-    let most = Rlimit { current: Some(limit), maximum: Some(limit) };
-    rustix::process::setrlimit(Resource::Data, most)?;
-    std::thread::Builder::new().name("memory".to_owned()).stack_size(256 * 1024).spawn(move || {
-        loop {
-            let used = look(limit, all);
-            std::thread::sleep(if used > limit / 4 { OFTEN } else { SELDOM });
-        }
-    })?;
-    Ok(())
+/// It is no thread of its own, and asks none: a sandbox without room for another thread is watched as well.
+pub(super) async fn watch(limit: u64, all: bool) {
+    loop {
+        let used = look(limit, all);
+        tokio::time::sleep(if used > limit / 4 { OFTEN } else { SELDOM }).await;
+    }
 }
 
 /// Kills the largest process if all together use more than `limit` bytes; returns what they use.

@@ -214,9 +214,11 @@ fn report(lifeline: &BlockingStream, report: &Report) -> ExitCode {
 /// Serves until the server ends.
 fn serve(lifeline: BlockingStream, setup: Setup, options: Options, paths: Paths) -> ExitCode {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    if let Err(error) = hog::keep(&options, paths.are_isolated()) {
-        return report(&lifeline, &Report::Failed(format!("limiting the sandbox: {error}")));
-    }
+    let watched = match hog::keep(&options) {
+        Ok(watched) => watched,
+        Err(error) => return report(&lifeline, &Report::Failed(format!("limiting the sandbox: {error}"))),
+    };
+    let isolated = paths.are_isolated();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return report(&lifeline, &Report::Failed(format!("starting a runtime: {error}"))),
@@ -230,6 +232,9 @@ fn serve(lifeline: BlockingStream, setup: Setup, options: Options, paths: Paths)
         Report::Ready.write(&lifeline)?;
         lifeline.set_nonblocking(true)?;
         let socket = UnixStream::from_std(lifeline.try_clone()?)?;
+        if let Some(limit) = watched {
+            tokio::spawn(hog::watch(limit, isolated));
+        }
         while let Some((port, connection)) = lifeline::accept(&socket).await? {
             if port == ENVD_PORT {
                 tokio::spawn(serve_connection(connection, app.clone()));

@@ -14,7 +14,7 @@ use oncebox_protocol::envd::process::PTY;
 use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 
-use crate::envd::ON_TERMINAL;
+use crate::envd::{INIT, ON_TERMINAL, PLAIN};
 
 /// The size of a terminal whose client names none.
 const DEFAULT_SIZE: (u16, u16) = (80, 24);
@@ -51,8 +51,10 @@ pub(super) fn on_terminal(command: &Command, theirs: OwnedFd) -> io::Result<(Com
     let (problem, writer) = io::pipe()?;
     let mut wrapped = Command::new("/proc/self/exe");
     let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    // The last one says what this process is; see `helper_main`.
-    arguments.pop();
+    // One says what this process is, and those after it into what it was put; see `helper_main`.
+    if let Some(mode) = arguments.iter().rposition(|argument| argument == INIT || argument == PLAIN) {
+        arguments.truncate(mode);
+    }
     wrapped.args(arguments).arg(ON_TERMINAL).arg(command.get_program()).args(command.get_args());
     wrapped.env_clear();
     wrapped.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
