@@ -7,10 +7,13 @@ use serde_json::Value;
 use crate::Client;
 use crate::client::{ApiCall, parse};
 use crate::error::Error;
-use crate::mint::Mint;
+use crate::mint::{Listing, Mint};
 use crate::rpc::query;
 
 pub use oncebox_protocol::api::{ApiKey, CreatedApiKey, Team};
+
+const API_KEYS: Listing = Listing::whole(&operations::LIST_API_KEYS, "id");
+const WEBHOOKS: Listing = Listing::whole(&operations::LIST_WEBHOOKS, "id");
 
 /// An account: see [`Client::account`].
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +50,7 @@ impl Account<'_> {
         const ACTION: &str = "create an API key";
         let body = api::NewApiKey { name: name.to_owned() };
         let call = ApiCall::new(&operations::CREATE_API_KEY, ACTION, []).json(&body)?;
-        let mut mint = Mint::begin(self.client, ACTION, &operations::LIST_API_KEYS, name).await?;
+        let mut mint = Mint::begin(self.client, ACTION, API_KEYS, name).await?;
         loop {
             let lost = match mint.send(call.clone()).await {
                 Ok(made) => return Ok(made),
@@ -111,7 +114,7 @@ impl Account<'_> {
         let webhook = serde_json::to_value(webhook).map_err(|error| Error::invalid(format!("{ACTION}: {error}")))?;
         let call = ApiCall::new(&operations::CREATE_WEBHOOK, ACTION, []).json(&webhook)?;
         let name = webhook.get("name").and_then(Value::as_str).unwrap_or_default();
-        let mut mint = Mint::begin(self.client, ACTION, &operations::LIST_WEBHOOKS, name).await?;
+        let mut mint = Mint::begin(self.client, ACTION, WEBHOOKS, name).await?;
         loop {
             let lost = match mint.send(call.clone()).await {
                 Ok(made) => return Ok(made),

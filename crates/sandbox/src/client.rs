@@ -56,8 +56,8 @@ struct Inner {
 }
 
 impl Client {
-    /// A client with options from the environment: `E2B_API_KEY`, `E2B_DOMAIN`, `E2B_API_URL`, `E2B_SANDBOX_URL`, `E2B_DEBUG`,
-    /// `E2B_CONNECTION_RETRIES`, `E2B_HTTP_VERSION`, `E2B_MAX_CONNECTIONS`, `E2B_KEEPALIVE_EXPIRY`.
+    /// A client with options from the environment: `E2B_API_KEY`, `E2B_DOMAIN`, `E2B_API_URL`, `E2B_SANDBOX_URL`,
+    /// `E2B_VOLUME_API_URL`, `E2B_DEBUG`, `E2B_CONNECTION_RETRIES`, `E2B_HTTP_VERSION`, `E2B_MAX_CONNECTIONS`, `E2B_KEEPALIVE_EXPIRY`.
     ///
     /// # Errors
     ///
@@ -101,6 +101,7 @@ impl Client {
             api_key: Some("local".into()),
             api_url: Some(server.url()),
             sandbox_url: Some(server.url()),
+            volume_api_url: Some(server.url()),
             http_version: Some(HttpVersion::Http1),
             ..Given::default()
         };
@@ -390,7 +391,14 @@ impl ClientBuilder {
         self
     }
 
-    /// Where everything is, in place of `domain`, `api_url` and `sandbox_url`.
+    /// Where the content of volumes is, in place of `https://api.<domain>`. Default: `E2B_VOLUME_API_URL`.
+    #[must_use]
+    pub fn volume_api_url(mut self, url: impl Into<String>) -> Self {
+        self.given.volume_api_url = Some(url.into());
+        self
+    }
+
+    /// Where everything is, in place of `domain`, `api_url`, `sandbox_url` and `volume_api_url`.
     #[must_use]
     pub fn endpoint(mut self, endpoint: Endpoint) -> Self {
         self.given.endpoint = Some(endpoint);

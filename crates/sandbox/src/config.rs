@@ -14,11 +14,12 @@ use crate::error::{Error, ErrorKind};
 use crate::once::CreateOptions;
 
 /// The environment variables that are read.
-pub(crate) const VARIABLES: [&str; 9] = [
+pub(crate) const VARIABLES: [&str; 10] = [
     "E2B_API_KEY",
     "E2B_DOMAIN",
     "E2B_API_URL",
     "E2B_SANDBOX_URL",
+    "E2B_VOLUME_API_URL",
     "E2B_DEBUG",
     "E2B_CONNECTION_RETRIES",
     "E2B_HTTP_VERSION",
@@ -42,6 +43,7 @@ pub(crate) struct Given {
     pub(crate) domain: Option<String>,
     pub(crate) api_url: Option<String>,
     pub(crate) sandbox_url: Option<String>,
+    pub(crate) volume_api_url: Option<String>,
     pub(crate) endpoint: Option<Endpoint>,
     pub(crate) root_certificates: Vec<Vec<u8>>,
     pub(crate) credentials: Option<Credentials>,
@@ -138,9 +140,10 @@ impl fmt::Debug for Config {
 
 fn endpoint(given: &Given, variable: &dyn Fn(&str) -> Option<String>) -> Result<Endpoint, Error> {
     if let Some(endpoint) = &given.endpoint {
-        if given.domain.is_some() || given.api_url.is_some() || given.sandbox_url.is_some() {
+        let parts = [&given.domain, &given.api_url, &given.sandbox_url, &given.volume_api_url];
+        if parts.iter().any(|part| part.is_some()) {
             return Err(Error::invalid(
-                "endpoint: it says all of domain, api_url and sandbox_url; give one or the others",
+                "endpoint: it says all of domain, api_url, sandbox_url and volume_api_url; give one or the others",
             ));
         }
         return Ok(endpoint.clone());
@@ -158,6 +161,9 @@ fn endpoint(given: &Given, variable: &dyn Fn(&str) -> Option<String>) -> Result<
     }
     if let Some(url) = given.sandbox_url.clone().or_else(|| variable("E2B_SANDBOX_URL")) {
         endpoint = endpoint.sandbox_url(&url)?;
+    }
+    if let Some(url) = given.volume_api_url.clone().or_else(|| variable("E2B_VOLUME_API_URL")) {
+        endpoint = endpoint.volume_api_url(&url)?;
     }
     Ok(endpoint)
 }

@@ -38,6 +38,7 @@ pub struct Endpoint {
     domain: String,
     scheme: &'static str,
     api: Option<Url>,
+    volumes: Option<Url>,
     sandboxes: Sandboxes,
     api_host: Option<HeaderValue>,
     sandbox_host: Option<String>,
@@ -68,19 +69,21 @@ impl Endpoint {
             domain: domain.to_owned(),
             scheme: "https",
             api: None,
+            volumes: None,
             sandboxes: Sandboxes::ByDomain,
             api_host: None,
             sandbox_host: None,
         })
     }
 
-    /// What `E2B_DEBUG=true` means: the control plane at `http://localhost:3000`, each port of the one sandbox on this
-    /// machine itself.
+    /// What `E2B_DEBUG=true` means: the control plane at `http://localhost:3000`, the content of
+    /// volumes at `http://localhost:8080`, each port of the one sandbox on this machine itself.
     pub fn debug() -> Self {
         Self {
             domain: "localhost".to_owned(),
             scheme: "http",
             api: Url::parse("http://localhost:3000").ok(),
+            volumes: Url::parse("http://localhost:8080").ok(),
             sandboxes: Sandboxes::Debug,
             api_host: None,
             sandbox_host: None,
@@ -101,6 +104,17 @@ impl Endpoint {
     /// For what is no URL of a server.
     pub fn api_url(mut self, url: &str) -> Result<Self, Error> {
         self.api = Some(base_url("api_url", url)?);
+        Ok(self)
+    }
+
+    /// The URL of the content of volumes, in place of what follows from the domain, or from a volume's own. It may have a
+    /// path.
+    ///
+    /// # Errors
+    ///
+    /// For what is no URL of a server.
+    pub fn volume_api_url(mut self, url: &str) -> Result<Self, Error> {
+        self.volumes = Some(base_url("volume_api_url", url)?);
         Ok(self)
     }
 
@@ -156,6 +170,14 @@ impl Endpoint {
         match &self.api {
             Some(url) => join(url, path),
             None => format!("{}://api.{}{path}", self.scheme, self.domain),
+        }
+    }
+
+    /// A URL of the content of volumes. `domain` is what the control plane answered for the volume, if it did.
+    pub(crate) fn volume(&self, domain: Option<&str>, path: &str) -> String {
+        match &self.volumes {
+            Some(url) => join(url, path),
+            None => format!("{}://api.{}{path}", self.scheme, domain.unwrap_or(&self.domain)),
         }
     }
 
@@ -291,6 +313,10 @@ mod tests {
         let own = domain("e2b.app").api_url("http://127.0.0.1:3000/api/").unwrap();
         let own = own.sandbox_url("http://[::1]:3001/sbx").unwrap();
         assert_eq!(own.api("/v2/sandboxes"), "http://127.0.0.1:3000/api/v2/sandboxes");
+        assert_eq!(own.volume(None, "/x"), "https://api.e2b.app/x");
+        assert_eq!(own.volume(Some("volumes.example"), "/x"), "https://api.volumes.example/x");
+        let own = own.volume_api_url("http://v:1/").unwrap();
+        assert_eq!(own.volume(Some("volumes.example"), "/x"), "http://v:1/x");
         assert_eq!(base(&own, ENVD_PORT, None), "http://[::1]:3001/sbx");
     }
 
@@ -310,6 +336,7 @@ mod tests {
     fn debug_is_this_machine() {
         let debug = Endpoint::debug();
         assert_eq!(debug.api("/x"), "http://localhost:3000/x");
+        assert_eq!(debug.volume(None, "/x"), "http://localhost:8080/x");
         assert_eq!(
             (base(&debug, ENVD_PORT, None), debug.host("i", 80, None)),
             ("http://localhost:49983".to_owned(), "localhost:80".to_owned())

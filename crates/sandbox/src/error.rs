@@ -182,6 +182,17 @@ impl Error {
         self.change(|inner| inner.candidates = candidates)
     }
 
+    /// Takes out a secret that a server may have repeated in its answer.
+    pub(crate) fn without(self, secret: &str) -> Self {
+        if secret.is_empty() || !self.0.message.contains(secret) {
+            return self;
+        }
+        self.change(|inner| {
+            inner.message = inner.message.replace(secret, "…");
+            inner.source = None;
+        })
+    }
+
     /// What went wrong, without the rest.
     pub(crate) fn message(&self) -> &str {
         &self.0.message

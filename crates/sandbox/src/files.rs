@@ -21,7 +21,7 @@ use crate::sandbox::Sandbox;
 const OCTET_STREAM_SINCE: [u64; 3] = [0, 5, 7];
 
 /// The largest file that is read whole.
-const MAX_WHOLE_FILE: usize = 1 << 30;
+pub(crate) const MAX_WHOLE_FILE: usize = 1 << 30;
 
 /// The files of a sandbox: see [`Sandbox::files`]. Relative paths start at the user's home.
 #[derive(Clone, Copy, Debug)]
@@ -234,7 +234,7 @@ impl<'a> Files<'a> {
     }
 }
 
-fn check_path(path: &str) -> Result<(), Error> {
+pub(crate) fn check_path(path: &str) -> Result<(), Error> {
     if path.is_empty() {
         return Err(Error::invalid("the path is empty"));
     }

@@ -55,6 +55,8 @@ mod once;
 mod options;
 mod rpc;
 mod sandbox;
+mod secrets;
+mod volumes;
 
 pub use account::{Account, ApiKey, CreatedApiKey, Team};
 pub use client::{Client, ClientBuilder};
@@ -69,7 +71,12 @@ pub use sandbox::{
     Came, CreateSandbox, Killed, ListSandboxes, NetworkUpdate, Pages, Pause, Paused, Sandbox, SandboxInfo,
     SandboxLogEntry, SandboxMetric, SandboxState, Snapshot,
 };
+pub use secrets::{CreateSecret, ListSecrets, Secret, SecretInfo, SecretPages, UpdateSecret};
+pub use volumes::{
+    MakeVolumeDir, UpdateVolumeEntry, Volume, VolumeEntry, VolumeEntryKind, VolumeInfo, WriteVolumeFile,
+};
 
+pub use oncebox_protocol::SecretString;
 pub use oncebox_protocol::api::{SandboxIam, SandboxIamToken, SandboxNetwork};
 pub use oncebox_protocol::envd_rest::WrittenFile;
 pub use oncebox_transport::policy::IdempotencyKeys;

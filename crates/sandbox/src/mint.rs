@@ -3,21 +3,26 @@
 //! What has a name that nobody had before, and is no older than the call, is what the call made. Anything less is a
 //! candidate, which the error names.
 
+mod turn;
+
+pub(crate) use turn::Turn;
+
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::Response;
 use jiff::Timestamp;
+use oncebox_protocol::headers::X_NEXT_TOKEN;
 use oncebox_protocol::{Operation, operations};
 use oncebox_transport::policy::create::INTENT_METADATA;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::MutexGuard;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep};
 
 use crate::Client;
 use crate::client::{ApiCall, parse};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::once::server_date;
 use crate::rpc::query;
 use crate::sandbox::Sandbox;
@@ -28,18 +33,42 @@ const SANE_SKEW: Duration = Duration::from_secs(24 * 60 * 60);
 /// Look-ups within `settle`, evenly apart.
 const LOOKS_PER_SETTLE: u32 = 8;
 
-/// Makes one thing that has a name: an API key, a webhook.
+/// Pages of one look-up. What has more cannot be told.
+const MAX_PAGES: usize = 20;
+
+/// How things of one kind are listed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listing {
+    operation: &'static Operation,
+    /// What an item's id is called.
+    id: &'static str,
+    /// Where it comes page by page: asked for in the largest.
+    query: &'static str,
+}
+
+impl Listing {
+    /// A list that comes whole.
+    pub(crate) const fn whole(operation: &'static Operation, id: &'static str) -> Self {
+        Self { operation, id, query: "" }
+    }
+
+    /// A list that comes page by page.
+    pub(crate) const fn paged(operation: &'static Operation, id: &'static str) -> Self {
+        Self { operation, id, query: "?limit=100" }
+    }
+
+    fn id<'i>(&self, item: &'i Value) -> Option<&'i str> {
+        text(item, self.id)
+    }
+}
+
+/// Makes one thing that has a name: an API key, a webhook, a secret, a volume.
 pub(crate) struct Mint<'a> {
-    client: &'a Client,
-    action: &'static str,
-    list: &'static Operation,
+    turn: Turn<'a>,
+    list: Listing,
     name: &'a str,
-    deadline: Option<Instant>,
-    sends: u32,
     /// `None`: it could not be listed.
     before: Option<Before>,
-    /// One at a time: of two, each would take what the other has made for its own, and delete it.
-    _turn: MutexGuard<'a, ()>,
 }
 
 /// What there was before the call.
@@ -61,39 +90,28 @@ impl<'a> Mint<'a> {
     pub(crate) async fn begin(
         client: &'a Client,
         action: &'static str,
-        list: &'static Operation,
+        list: Listing,
         name: &'a str,
     ) -> Result<Self, Error> {
-        let deadline = client.request_timeout().and_then(|timeout| Instant::now().checked_add(timeout));
-        let turn = match deadline {
-            None => client.minting().lock().await,
-            Some(deadline) => timeout_at(deadline, client.minting().lock()).await.map_err(|_| {
-                let message = "waited for others that this client makes; nothing was sent (request_timeout)";
-                Error::new(ErrorKind::Timeout, action, message).nothing_done(None)
-            })?,
-        };
-        let mut mint = Self { client, action, list, name, deadline, sends: 0, before: None, _turn: turn };
+        let turn = Turn::begin(client, action).await?;
+        let mut mint = Self { turn, list, name, before: None };
         // Where that fails the call is made as well, and ends unknown if its answer is lost.
         if let Ok((response, listed)) = mint.listed().await {
-            let ids = listed.iter().filter_map(|item| text(item, "id")).map(str::to_owned).collect();
+            let ids = listed.iter().filter_map(|item| list.id(item)).map(str::to_owned).collect();
             let has_name = listed.iter().any(|item| text(item, "name") == Some(name));
             mint.before = Some(Before { ids, has_name, date: sane_date(&response) });
         }
         Ok(mint)
     }
 
-    /// Sends it. `Err(Ok(error))`: nobody knows whether it was made.
-    pub(crate) async fn send<T: serde::de::DeserializeOwned>(
-        &mut self,
-        call: ApiCall<'_>,
-    ) -> Result<T, Result<Error, Error>> {
-        self.sends += 1;
-        let answer = self.call(call).await;
-        match answer.and_then(|response| parse(self.action, &response)) {
-            Ok(made) => Ok(made),
-            Err(error) if error.may_have_been_processed() => Err(Ok(error)),
-            Err(error) => Err(Err(error)),
-        }
+    /// As [`Turn::send`].
+    pub(crate) async fn send<T: DeserializeOwned>(&mut self, call: ApiCall<'_>) -> Result<T, Result<Error, Error>> {
+        self.turn.send(call).await
+    }
+
+    /// As [`Turn::again`].
+    pub(crate) fn again(&self, lost: &Error) -> Result<(), Error> {
+        self.turn.again(lost)
     }
 
     /// Finds what was made although its answer was lost; `None`: nothing was.
@@ -102,69 +120,63 @@ impl<'a> Mint<'a> {
     ///
     /// That it cannot be told, with what may be it.
     pub(crate) async fn find(&self, lost: Error) -> Result<Option<Named>, Error> {
-        let settle = self.client.create_options().settle;
-        let lost_at = Instant::now();
         let Some(before) = &self.before else { return Err(unknown(lost, Vec::new())) };
-        for _ in 0..self.client.policy().lookups {
-            if let Ok((_, listed)) = self.listed().await {
-                let is_new = |item: &&Value| {
-                    text(item, "name") == Some(self.name) && text(item, "id").is_some_and(|id| !before.ids.contains(id))
-                };
-                let mut new: Vec<Named> = listed
-                    .iter()
-                    .filter(is_new)
-                    .map(|item| Named { id: text(item, "id").unwrap_or_default().to_owned(), value: item.clone() })
-                    .collect();
-                match new.len() {
-                    0 if lost_at.elapsed() >= settle => return Ok(None),
-                    0 => {}
-                    1 if before.is_ours(&new[0].value) => return Ok(new.pop()),
-                    _ => return Err(unknown(lost, new.into_iter().map(|named| named.id).collect())),
-                }
+        let mut looks = self.turn.looks();
+        while looks.next().await {
+            let Ok((_, listed)) = self.listed().await else { continue };
+            let is_new = |item: &&Value| {
+                text(item, "name") == Some(self.name) && self.list.id(item).is_some_and(|id| !before.ids.contains(id))
+            };
+            let named =
+                |item: &Value| Named { id: self.list.id(item).unwrap_or_default().to_owned(), value: item.clone() };
+            let mut new: Vec<Named> = listed.iter().filter(is_new).map(named).collect();
+            match new.len() {
+                0 if looks.are_settled() => return Ok(None),
+                0 => {}
+                1 if before.is_ours(&new[0].value) => return Ok(new.pop()),
+                _ => return Err(unknown(lost, new.into_iter().map(|named| named.id).collect())),
             }
-            let wait = settle / LOOKS_PER_SETTLE;
-            if self.deadline.is_some_and(|deadline| Instant::now() + wait >= deadline) {
-                break;
-            }
-            sleep(wait).await;
         }
         Err(unknown(lost, Vec::new()))
     }
 
     /// Deletes what was made and cannot be used.
     pub(crate) async fn delete(&self, operation: &'static Operation, id: &str, lost: Error) -> Result<(), Error> {
-        match self.call(ApiCall::new(operation, self.action, [id])).await {
+        match self.turn.call(ApiCall::new(operation, self.turn.action, [id])).await {
             Err(error) if !error.is_not_found() => Err(unknown(lost, vec![id.to_owned()])),
             _ => Ok(()),
         }
     }
 
-    /// Whether it may be sent once more.
-    ///
-    /// # Errors
-    ///
-    /// That nothing was made, and nothing is sent again.
-    pub(crate) fn again(&self, lost: &Error) -> Result<(), Error> {
-        if self.sends <= self.client.policy().retries {
-            return Ok(());
-        }
-        let message = format!("{}; nothing is left of it; retries used up (retries)", lost.message());
-        Err(Error::new(ErrorKind::NotDone, self.action, message).nothing_done(None))
+    /// The server's time before it was sent, when nothing had its name; `None`: something had, or it is not known.
+    pub(crate) fn absent_at(&self) -> Option<Timestamp> {
+        self.before.as_ref().filter(|before| !before.has_name)?.date
     }
 
+    /// The list, and its first page's answer.
     async fn listed(&self) -> Result<(Response<Bytes>, Vec<Value>), Error> {
-        let response = self.call(ApiCall::new(self.list, self.action, [])).await?;
-        let listed = parse(self.action, &response)?;
-        Ok((response, listed))
+        let first = self.page("").await?;
+        let mut listed: Vec<Value> = parse(self.turn.action, &first)?;
+        let mut next = next_page(&first);
+        for _ in 1..MAX_PAGES {
+            let Some(token) = next else { return Ok((first, listed)) };
+            let page = self.page(&token).await?;
+            listed.extend(parse::<Vec<Value>>(self.turn.action, &page)?);
+            next = next_page(&page);
+        }
+        match next {
+            None => Ok((first, listed)),
+            Some(_) => Err(Error::malformed(self.turn.action, format!("the list did not end after {MAX_PAGES} pages"))),
+        }
     }
 
-    /// Within the deadline that is left.
-    async fn call(&self, mut call: ApiCall<'_>) -> Result<Response<Bytes>, Error> {
-        if let Some(deadline) = self.deadline {
-            // Zero would be no limit.
-            call.request_timeout = Some(deadline.duration_since(Instant::now()).max(Duration::from_millis(1)));
+    async fn page(&self, token: &str) -> Result<Response<Bytes>, Error> {
+        let mut call = ApiCall::new(self.list.operation, self.turn.action, []);
+        call.query = self.list.query.to_owned();
+        if !token.is_empty() {
+            call.query += &query([("nextToken", token)]).replacen('?', "&", 1);
         }
-        self.client.call(call).await
+        self.turn.call(call).await
     }
 }
 
@@ -219,10 +231,16 @@ pub(crate) fn unknown(lost: Error, candidates: Vec<String>) -> Error {
 }
 
 /// The server's time, unless it is a day off.
-fn sane_date(response: &Response<Bytes>) -> Option<Timestamp> {
+pub(crate) fn sane_date(response: &Response<Bytes>) -> Option<Timestamp> {
     let date = server_date(response.headers())?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     (date.abs_diff(now) <= SANE_SKEW).then(|| Timestamp::from_second(i64::try_from(date.as_secs()).ok()?).ok())?
+}
+
+/// The token of the page after this one, where there is one.
+pub(crate) fn next_page(response: &Response<Bytes>) -> Option<String> {
+    let next = response.headers().get(&X_NEXT_TOKEN).and_then(|token| token.to_str().ok());
+    next.filter(|next| !next.is_empty()).map(str::to_owned)
 }
 
 fn text<'a>(item: &'a Value, name: &str) -> Option<&'a str> {

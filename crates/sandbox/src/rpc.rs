@@ -257,7 +257,7 @@ fn whole(body: Bytes) -> UnsyncBoxBody<Bytes, BoxError> {
 
 /// Calls to a sandbox are replayed when they were provably not processed, and not otherwise: what came back is for
 /// the caller to judge.
-fn sandbox_options(operation: &Operation) -> CallOptions {
+pub(crate) fn sandbox_options(operation: &Operation) -> CallOptions {
     let options = CallOptions::new().retries(0).mints(operation.mints);
     match operation.permit() {
         Some(permit) => options.permit(permit),
@@ -265,7 +265,7 @@ fn sandbox_options(operation: &Operation) -> CallOptions {
     }
 }
 
-async fn read_error(body: ResponseBody) -> Bytes {
+pub(crate) async fn read_error(body: ResponseBody) -> Bytes {
     let limited = http_body_util::Limited::new(body, MAX_ERROR_BODY);
     limited.collect().await.map(|body| body.to_bytes()).unwrap_or_default()
 }
@@ -282,7 +282,7 @@ fn basic(user: &str) -> Result<HeaderValue, Error> {
     secret(&format!("Basic {}", base64(format!("{user}:").as_bytes())), "user")
 }
 
-fn secret(text: &str, what: &str) -> Result<HeaderValue, Error> {
+pub(crate) fn secret(text: &str, what: &str) -> Result<HeaderValue, Error> {
     let mut value = HeaderValue::try_from(text)
         .map_err(|_| Error::invalid(format!("{what} holds characters that a header cannot carry")))?;
     value.set_sensitive(true);

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::rpc::query;
 
 /// Pages that one listing follows. A server that goes on for ever is broken.
-pub(super) const MAX_PAGES: usize = 1000;
+pub(crate) const MAX_PAGES: usize = 1000;
 
 /// Sandboxes a page (protocol fact: the most that servers give).
 const PAGE_SIZE: u32 = 100;

@@ -9,6 +9,8 @@ mod creates;
 mod fleet;
 mod holds;
 mod real;
+mod secrets;
 mod storm;
 mod support;
 mod surface;
+mod volumes;

@@ -42,7 +42,7 @@ impl Server {
 
     /// A client of this server, or of what stands in front of it.
     pub(crate) fn client_at(&self, url: &str, set_up: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Client {
-        let builder = Client::builder().api_key("test").api_url(url).sandbox_url(url);
+        let builder = Client::builder().api_key("test").api_url(url).sandbox_url(url).volume_api_url(url);
         let builder = builder.http_version(HttpVersion::Http1).settle(SETTLE).request_timeout(Duration::from_secs(30));
         set_up(builder).build().unwrap()
     }
