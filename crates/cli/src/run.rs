@@ -113,8 +113,15 @@ async fn output(handle: &mut CommandHandle, args: &RunArgs, report: &mut Report)
             CommandEvent::Stderr(bytes) if report.is_wanted() => report.stderr(&bytes),
             CommandEvent::Stdout(bytes) => write(&mut stdout, &bytes).await,
             CommandEvent::Stderr(bytes) => write(&mut stderr, &bytes).await,
+            CommandEvent::Gap(how) => {
+                if !args.json {
+                    exit::say(format!("output may be missing here: {how}"));
+                }
+                report.gap(how);
+                Ok(())
+            }
             CommandEvent::Exit(exit) => {
-                let ended = report.exit(exit, args.timeout);
+                let ended = report.exit(exit);
                 if ended.timed_out && !args.json {
                     exit::say(format!("the command was killed after {:?} (--timeout)", args.timeout));
                 }

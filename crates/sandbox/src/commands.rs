@@ -1,22 +1,32 @@
 //! Commands in a sandbox.
 
 mod command;
+mod dispatch;
+mod exit;
 mod handle;
+mod input;
+mod pty;
+mod reattach;
+mod stream;
+mod text;
 
 pub use command::Command;
-pub use handle::{CommandEvent, CommandHandle, CommandOutput, Exit};
+pub use exit::{CommandOutput, Exit};
+pub use handle::{CommandEvent, CommandHandle};
+pub use pty::{Pty, TerminalSize};
+pub use stream::StreamOptions;
+pub use text::Utf8Decoder;
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use oncebox_protocol::envd::process::ProcessInput;
+use futures_util::Stream;
 use oncebox_protocol::envd::process::{
-    CloseStdinRequest, ConnectRequest, ListRequest, ProcessSelector, SendInputRequest, SendSignalRequest, Signal,
-    process_input, process_selector,
+    CloseStdinRequest, ListRequest, ProcessSelector, SendSignalRequest, Signal, process_selector,
 };
 
 use crate::error::{Error, ErrorKind};
-use crate::rpc::{CutWatch, RpcCall};
+use crate::rpc::RpcCall;
 use crate::sandbox::Sandbox;
 
 /// The commands of a sandbox: see [`Sandbox::commands`].
@@ -55,10 +65,38 @@ impl<'a> Commands<'a> {
     ///
     /// # Errors
     ///
-    /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) when nobody knows whether it was started,
-    /// [`ConnectionLost`](ErrorKind::ConnectionLost) when its output was cut: it may go on running.
+    /// [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) when nobody knows whether it was started: its process was looked for,
+    /// and is not there, or not any more. [`OutputLost`](ErrorKind::OutputLost) when it ended, and its output was cut in
+    /// between. As [`CommandHandle::next`] when its output was cut for good.
     pub async fn run(&self, command: impl Into<Command>) -> Result<CommandOutput, Error> {
         self.start(command).await?.wait().await
+    }
+
+    /// As [`run`](Self::run), and hands each event to `see` as it comes.
+    ///
+    /// ```no_run
+    /// # async fn example(sandbox: oncebox::Sandbox) -> Result<(), oncebox::Error> {
+    /// use oncebox::{CommandEvent, Utf8Decoder};
+    ///
+    /// let mut text = Utf8Decoder::new();
+    /// let see = |event: &CommandEvent| {
+    ///     if let CommandEvent::Stdout(bytes) = event {
+    ///         print!("{}", text.push(bytes));
+    ///     }
+    /// };
+    /// let output = sandbox.commands().run_with("make", see).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub async fn run_with(
+        &self,
+        command: impl Into<Command>,
+        see: impl FnMut(&CommandEvent),
+    ) -> Result<CommandOutput, Error> {
+        self.start(command).await?.wait_with(see).await
     }
 
     /// Starts a command and returns once it runs, with a handle on its output.
@@ -67,18 +105,7 @@ impl<'a> Commands<'a> {
     ///
     /// As [`run`](Self::run).
     pub async fn start(&self, command: impl Into<Command>) -> Result<CommandHandle, Error> {
-        const ACTION: &str = "start the command";
-        let command = command.into();
-        command.validate()?;
-        let watch = CutWatch::default();
-        let call = RpcCall {
-            user: command.user_name(),
-            remote_timeout: command.remote_timeout(),
-            stream: Some(watch.clone()),
-        };
-        let stream = self.sandbox.envd().process(call)?.start(command.request()).await;
-        let stream = stream.map_err(|error| Error::rpc(ACTION, error))?;
-        CommandHandle::started(self.sandbox, ACTION, stream, watch, command.max_output_bytes()).await
+        dispatch::start(self.sandbox, command.into()).await
     }
 
     /// Attaches to a running command: its output from now on. What it wrote before is not repeated.
@@ -87,13 +114,21 @@ impl<'a> Commands<'a> {
     ///
     /// [`NotFound`](ErrorKind::NotFound) when there is no such process.
     pub async fn connect(&self, pid: u32) -> Result<CommandHandle, Error> {
-        const ACTION: &str = "connect to the command";
-        let watch = CutWatch::default();
-        let call = RpcCall { stream: Some(watch.clone()), ..RpcCall::default() };
-        let request = ConnectRequest { process: selector(pid).into(), ..Default::default() };
-        let stream = self.sandbox.envd().process(call)?.connect(request).await;
-        let stream = stream.map_err(|error| Error::rpc(ACTION, error))?;
-        CommandHandle::attached(self.sandbox, ACTION, stream, watch).await
+        self.connect_with(pid, StreamOptions::new()).await
+    }
+
+    /// As [`connect`](Self::connect), with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect); [`InvalidArgument`](ErrorKind::InvalidArgument) for options that make no sense,
+    /// before any I/O.
+    pub async fn connect_with(&self, pid: u32, options: StreamOptions) -> Result<CommandHandle, Error> {
+        options.validate()?;
+        match stream::Attached::connect(self.sandbox, "connect to the command", pid, options.watch()).await {
+            Ok(attached) => Ok(CommandHandle::connected(self.sandbox, attached, options, false)),
+            Err(error) => Err(self.sandbox.after_loss(error).await),
+        }
     }
 
     /// Lists the running processes that were started as commands.
@@ -102,12 +137,24 @@ impl<'a> Commands<'a> {
     ///
     /// When the sandbox cannot be asked.
     pub async fn list(&self) -> Result<Vec<ProcessInfo>, Error> {
+        match self.list_raw().await {
+            Ok(processes) => Ok(processes),
+            Err(error) => Err(self.sandbox.after_loss(error).await),
+        }
+    }
+
+    /// The same, for whoever finds out by himself what an error means.
+    async fn list_raw(&self) -> Result<Vec<ProcessInfo>, Error> {
         let client = self.sandbox.envd().process(RpcCall::default())?;
         let response = client.list(ListRequest::default()).await.map_err(|e| Error::rpc("list processes", e))?;
         Ok(response.into_owned().processes.into_iter().map(ProcessInfo::from).collect())
     }
 
     /// Kills a process (SIGKILL). `false`: there was no such process.
+    ///
+    /// envd signals the process itself, not its group: what a shell has started may go on. To end all of it, start the
+    /// command as a durable one, or kill the group yourself: a command leads a group of its own in most
+    /// versions of envd, so that `kill -9 -- -PID` in the sandbox ends it.
     ///
     /// # Errors
     ///
@@ -122,31 +169,48 @@ impl<'a> Commands<'a> {
         match client.send_signal(request).await.map_err(|error| Error::rpc("kill the process", error)) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
+            Err(error) => Err(self.sandbox.after_loss(error).await),
         }
     }
 
-    /// Writes to a process's standard input. Not repeated when its outcome is unknown: the bytes could arrive twice.
+    /// Writes to a process's standard input. Not repeated when its outcome is unknown: the bytes could arrive twice. What
+    /// is longer than 512 KiB goes in several messages.
     ///
     /// # Errors
     ///
     /// [`NotFound`](ErrorKind::NotFound) when there is no such process.
     pub async fn send_stdin(&self, pid: u32, data: impl Into<Bytes>) -> Result<(), Error> {
-        let input = ProcessInput { input: Some(process_input::Input::Stdin(data.into().into())), ..Default::default() };
-        let request = SendInputRequest { process: selector(pid).into(), input: input.into(), ..Default::default() };
-        let client = self.sandbox.envd().process(RpcCall::default())?;
-        client.send_input(request).await.map(drop).map_err(|error| Error::rpc("write to the command's stdin", error))
+        input::send_input(self.sandbox, pid, data.into(), false).await
+    }
+
+    /// Passes a stream on to a process's standard input, in one call, as fast as the process reads; returns when the stream
+    /// has ended and all of it was written. The input stays open. However long the process does not read, no limit of ours
+    /// ends the call.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such process. When the outcome is unknown, so is how much was
+    /// written.
+    pub async fn stream_stdin<S>(&self, pid: u32, data: S) -> Result<(), Error>
+    where
+        S: Stream<Item = Bytes> + Send + 'static,
+    {
+        input::stream_input(self.sandbox, pid, data, false).await
     }
 
     /// Closes a process's standard input, so that it reads end-of-file.
     ///
     /// # Errors
     ///
-    /// [`NotFound`](ErrorKind::NotFound) when there is no such process.
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such process;
+    /// [`Unsupported`](ErrorKind::Unsupported) where envd is older than 0.5.2.
     pub async fn close_stdin(&self, pid: u32) -> Result<(), Error> {
         let request = CloseStdinRequest { process: selector(pid).into(), ..Default::default() };
         let client = self.sandbox.envd().process(RpcCall::default())?;
-        client.close_stdin(request).await.map(drop).map_err(|error| Error::rpc("close the command's stdin", error))
+        match client.close_stdin(request).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.sandbox.after_loss(Error::rpc("close the command's stdin", error)).await),
+        }
     }
 }
 

@@ -10,6 +10,8 @@ use oncebox_protocol::{ErrorBody, edge};
 use oncebox_transport::History;
 use oncebox_transport::policy::{Edge, Ledger, Outcome, Record, ReturnReason};
 
+use crate::commands::CommandOutput;
+
 /// Any failure of this crate. Clones are cheap.
 ///
 /// The [kind](Error::kind) says what to do; the rest is evidence: the [attempts](Error::attempts) of the call, what is
@@ -31,6 +33,9 @@ struct Inner {
     candidates: Vec<String>,
     /// It is certain that nothing was made or is left, whatever became of single attempts.
     nothing_done: bool,
+    /// It was begun, whatever the kind says of what came after.
+    begun: bool,
+    output: Option<Box<CommandOutput>>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -64,6 +69,13 @@ pub enum ErrorKind {
     OutcomeUnknown,
     /// The connection was lost while a response was read. What it told of may go on.
     ConnectionLost,
+    /// A command's output has a gap: its stream was cut, and what it wrote until it was attached to again is lost. How it
+    /// ended is known: [`Error::output`].
+    OutputLost,
+    /// A command is gone, and nobody knows how it ended.
+    CommandLost,
+    /// A durable command wrote more than its spool holds, and was killed for it, as it was asked to be.
+    SpoolFull,
     /// The idempotency key or the intent stands for another request.
     IntentMismatch,
     /// The sandbox was made twice, and the other one of its intent stays.
@@ -129,8 +141,8 @@ impl Error {
                 return ours.doing(action);
             }
             if let Some(body) = current.downcast_ref::<oncebox_transport::BodyError>() {
-                let kind = if body.is_idle_timeout() { ErrorKind::Timeout } else { ErrorKind::ConnectionLost };
-                return Self::new(kind, action, body.to_string());
+                // A connection on which nothing comes any more is lost too.
+                return Self::new(ErrorKind::ConnectionLost, action, body.to_string());
             }
             cause = current.source();
         }
@@ -177,6 +189,44 @@ impl Error {
         self.change(|inner| inner.message = format!("{}; {reason}", inner.message))
     }
 
+    /// Says what was begun although the call failed.
+    pub(crate) fn begun(self) -> Self {
+        self.change(|inner| inner.begun = true)
+    }
+
+    /// The same failure, as it looks once more is known.
+    pub(crate) fn found(self, kind: ErrorKind, what: &str) -> Self {
+        let begun = self.may_have_been_processed();
+        self.change(|inner| {
+            inner.kind = kind;
+            inner.message = format!("{}; {what}", inner.message);
+            inner.begun = begun;
+        })
+    }
+
+    /// Adds what was found out besides.
+    pub(crate) fn also(self, what: &str) -> Self {
+        self.change(|inner| inner.message = format!("{}; {what}", inner.message))
+    }
+
+    /// The same failure in other words.
+    pub(crate) fn told(self, action: &str, message: String) -> Self {
+        self.change(|inner| {
+            inner.action = action.to_owned();
+            inner.message = message;
+        })
+    }
+
+    /// The history of the call, where it has one.
+    pub(crate) fn ledger(&self) -> Option<&Ledger> {
+        self.0.ledger.as_ref()
+    }
+
+    /// Adds what came before the end.
+    pub(crate) fn with_output(self, output: CommandOutput) -> Self {
+        self.change(|inner| inner.output = Some(Box::new(output)))
+    }
+
     /// Adds what may have been made.
     pub(crate) fn with_candidates(self, candidates: Vec<String>) -> Self {
         self.change(|inner| inner.candidates = candidates)
@@ -216,6 +266,8 @@ impl Error {
                 intent: shared.intent.clone(),
                 candidates: shared.candidates.clone(),
                 nothing_done: shared.nothing_done,
+                begun: shared.begun,
+                output: shared.output.clone(),
                 source: Some(Box::new(Self(shared))),
             },
         };
@@ -235,6 +287,8 @@ impl Error {
             intent: None,
             candidates: Vec::new(),
             nothing_done: false,
+            begun: false,
+            output: None,
             source: None,
         }
     }
@@ -280,13 +334,22 @@ impl Error {
         &self.0.candidates
     }
 
+    /// What a command wrote and how it ended, where that is known although something of it was lost.
+    pub fn output(&self) -> Option<&CommandOutput> {
+        self.0.output.as_deref()
+    }
+
     /// Whether the request may have had its effect although it failed. `false` is a promise.
     pub fn may_have_been_processed(&self) -> bool {
         if self.0.nothing_done {
             return false;
         }
+        if self.0.begun {
+            return true;
+        }
         let last = match self.kind() {
             ErrorKind::OutcomeUnknown | ErrorKind::ConnectionLost => true,
+            ErrorKind::OutputLost | ErrorKind::CommandLost | ErrorKind::SpoolFull => true,
             // A server that failed, or whose answer makes no sense, has not said that it did nothing.
             ErrorKind::Server => self.status().is_none_or(|status| !(400..500).contains(&status)),
             // The server's own deadline; with a history it was this side's.
@@ -420,7 +483,9 @@ fn kind_of_code(code: ErrorCode) -> ErrorKind {
         ErrorCode::NotFound => ErrorKind::NotFound,
         ErrorCode::AlreadyExists | ErrorCode::Aborted => ErrorKind::Conflict,
         ErrorCode::ResourceExhausted => ErrorKind::RateLimited,
-        ErrorCode::Canceled | ErrorCode::DeadlineExceeded => ErrorKind::Timeout,
+        // Somebody on the way gave the call up: no time was over.
+        ErrorCode::Canceled => ErrorKind::ConnectionLost,
+        ErrorCode::DeadlineExceeded => ErrorKind::Timeout,
         ErrorCode::Unavailable => ErrorKind::SandboxUnreachable,
         ErrorCode::Unimplemented => ErrorKind::Unsupported,
         _ => ErrorKind::Server,

@@ -60,7 +60,10 @@ mod volumes;
 
 pub use account::{Account, ApiKey, CreatedApiKey, Team};
 pub use client::{Client, ClientBuilder};
-pub use commands::{Command, CommandEvent, CommandHandle, CommandOutput, Commands, Exit, ProcessInfo};
+pub use commands::{
+    Command, CommandEvent, CommandHandle, CommandOutput, Commands, Exit, ProcessInfo, Pty, StreamOptions, TerminalSize,
+    Utf8Decoder,
+};
 pub use endpoint::Endpoint;
 pub use error::{Error, ErrorKind};
 pub use files::{Entry, EntryKind, Files};

@@ -28,8 +28,11 @@ use crate::{Client, Error};
 /// has to be below the 60 s after which proxies cut idle streams).
 const KEEPALIVE_SECONDS: u16 = 50;
 
-/// A stream on which nothing came for this long is dead: two and a half keepalives are missing.
-const STREAM_SILENCE: Duration = Duration::from_secs(KEEPALIVE_SECONDS as u64 * 5 / 2);
+/// The same as a time.
+pub(crate) const KEEPALIVE: Duration = Duration::from_secs(KEEPALIVE_SECONDS as u64);
+
+/// A stream on which nothing came for this many keepalive intervals is dead.
+pub(crate) const MISSED_KEEPALIVES: f64 = 2.5;
 
 /// The largest error body that is read.
 const MAX_ERROR_BODY: usize = 64 << 10;
@@ -82,7 +85,8 @@ impl Envd {
         check_fate(&self.fate, "call the sandbox")?;
         let base: Uri = self.base.parse().map_err(|e| Error::invalid(format!("sandbox_url: {e}")))?;
         let mut headers = self.headers.clone();
-        headers.insert(KEEPALIVE_PING_INTERVAL, HeaderValue::from(KEEPALIVE_SECONDS));
+        let keepalive = call.stream.as_ref().map_or(KEEPALIVE, |watch| watch.keepalive);
+        headers.insert(KEEPALIVE_PING_INTERVAL, HeaderValue::from(keepalive.as_secs()));
         if let Some(user) = call.user {
             headers.insert(AUTHORIZATION, basic(user)?);
         }
@@ -90,7 +94,8 @@ impl Envd {
             let milliseconds = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
             headers.insert(CONNECT_TIMEOUT_MS, HeaderValue::from(milliseconds));
         }
-        let transport = RpcTransport { client: self.client.clone(), headers, stream: call.stream };
+        let transport =
+            RpcTransport { client: self.client.clone(), headers, stream: call.stream, uploads: call.uploads };
         Ok((transport, ClientConfig::new(base).json()))
     }
 
@@ -137,21 +142,54 @@ pub(crate) struct RpcCall<'a> {
     pub(crate) remote_timeout: Option<Duration>,
     /// The response is a stream that lives as long as what it tells of, and this is told when it is cut.
     pub(crate) stream: Option<CutWatch>,
+    /// The request is a stream that is sent as it comes, for as long as it takes.
+    pub(crate) uploads: bool,
 }
 
-/// Learns how a stream's body was cut. The RPC library keeps of that only a text, in which a lost connection looks like
-/// an error of the server's.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CutWatch(Arc<Mutex<Option<String>>>);
+/// Watches a stream that shows at intervals that it is alive, and learns how its body was cut. The RPC library keeps of
+/// that only a text, in which a lost connection looks like an error of the server's.
+#[derive(Clone, Debug)]
+pub(crate) struct CutWatch {
+    /// How often the server is asked to show that it is there. Whole seconds.
+    keepalive: Duration,
+    /// A stream on which nothing came for this long is dead; zero: never.
+    silence: Duration,
+    seen: Arc<Mutex<Seen>>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    cut: Option<String>,
+    history: Option<History>,
+}
 
 impl CutWatch {
+    pub(crate) fn new(keepalive: Duration, silence: Duration) -> Self {
+        Self { keepalive, silence, seen: Arc::default() }
+    }
+
     /// How the body was cut; `None` when the server ended the stream itself.
     pub(crate) fn cut(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().cut.clone()
+    }
+
+    /// The attempts of the call whose answer the stream is.
+    pub(crate) fn history(&self) -> Option<History> {
+        self.lock().history.clone()
     }
 
     fn note(&self, how: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(how);
+        self.lock().cut.get_or_insert(how);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for CutWatch {
+    fn default() -> Self {
+        Self::new(KEEPALIVE, KEEPALIVE.mul_f64(MISSED_KEEPALIVES))
     }
 }
 
@@ -172,7 +210,8 @@ impl http_body::Body for Watched {
         match &frame {
             Some(Ok(_)) => {}
             Some(Err(error)) if error.is_idle_timeout() => {
-                this.watch.note(format!("nothing came, not even a keepalive, for {STREAM_SILENCE:?}"));
+                let silence = this.watch.silence;
+                this.watch.note(format!("nothing came, not even a keepalive, for {silence:?} (silence)"));
             }
             Some(Err(error)) => this.watch.note(error.to_string()),
             None => this.watch.note("the stream ended too early".to_owned()),
@@ -187,6 +226,7 @@ pub(crate) struct RpcTransport {
     client: Client,
     headers: HeaderMap,
     stream: Option<CutWatch>,
+    uploads: bool,
 }
 
 impl ClientTransport for RpcTransport {
@@ -203,22 +243,30 @@ impl RpcTransport {
     async fn carry(self, request: Request<ClientBody>) -> Result<Response<UnsyncBoxBody<Bytes, BoxError>>, Error> {
         let (mut head, body) = request.into_parts();
         let action = "call the sandbox";
-        // Unary and server-streaming calls have their one message at hand.
-        let body = body.collect().await.map_err(|error| Error::rpc(action, error))?.to_bytes();
+        let body = if self.uploads {
+            Body::stream(body)
+        } else {
+            // Unary and server-streaming calls have their one message at hand.
+            Body::from(body.collect().await.map_err(|error| Error::rpc(action, error))?.to_bytes())
+        };
         head.headers.extend(self.headers);
         let table = Table::envd();
         let options = match table.find(&head.method, head.uri.path()) {
             Some(operation) => self.client.own().apply(sandbox_options(operation)),
             None => CallOptions::new().retries(0),
         };
-        let request = Request::from_parts(head, Body::from(body));
+        // How fast a stream is taken is up to the command that reads it.
+        let options = if self.uploads { options.write_idle_timeout(Duration::ZERO) } else { options };
+        let request = Request::from_parts(head, body);
         let transport = self.client.transport();
         let failed = |error| Error::transport(action, error);
 
         if let Some(watch) = self.stream {
             // A silent command is not a dead connection: keepalives tell the two apart.
-            let options = options.read_idle_timeout(STREAM_SILENCE);
-            let response = transport.send(request, options).await.map_err(failed)?.into_http();
+            let options = options.read_idle_timeout(watch.silence);
+            let response = transport.send(request, options).await.map_err(failed)?;
+            watch.lock().history = Some(response.history().clone());
+            let response = response.into_http();
             if response.status().is_success() {
                 return Ok(response.map(|body| Watched { body, watch }.map_err(BoxError::from).boxed_unsync()));
             }

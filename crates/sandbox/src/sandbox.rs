@@ -4,6 +4,7 @@ mod create;
 mod follow;
 mod lifecycle;
 mod list;
+mod loss;
 mod observe;
 
 pub use create::CreateSandbox;
@@ -23,7 +24,7 @@ use oncebox_protocol::{SecretString, api, operations};
 
 use crate::Client;
 use crate::client::{ApiCall, parse};
-use crate::commands::Commands;
+use crate::commands::{Commands, Pty};
 use crate::error::{Error, ErrorKind};
 use crate::files::Files;
 use crate::once::Fate;
@@ -240,6 +241,11 @@ impl Sandbox {
     /// Its commands.
     pub fn commands(&self) -> Commands<'_> {
         Commands::new(self)
+    }
+
+    /// Its pseudo-terminals.
+    pub fn pty(&self) -> Pty<'_> {
+        Pty::new(self)
     }
 
     /// Its files.

@@ -1,7 +1,7 @@
 //! What a command did: its exit code for the shell, and the object that `--json` prints.
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use oncebox::{Exit, Sandbox};
 use serde_json::json;
@@ -24,11 +24,12 @@ pub(super) struct Report {
     stdout: Vec<u8>,
     stderr: Vec<u8>,
     exit: Option<(Exit, u8)>,
+    gaps: Vec<String>,
 }
 
 impl Report {
     pub(super) fn new(wanted: bool) -> Self {
-        Self { wanted, started: Instant::now(), stdout: Vec::new(), stderr: Vec::new(), exit: None }
+        Self { wanted, started: Instant::now(), stdout: Vec::new(), stderr: Vec::new(), exit: None, gaps: Vec::new() }
     }
 
     /// Whether output is gathered for the object.
@@ -44,9 +45,14 @@ impl Report {
         gather(&mut self.stderr, bytes)
     }
 
-    /// Takes note of the end. `timeout` is the command's, zero for none.
-    pub(super) fn exit(&mut self, exit: Exit, timeout: Duration) -> Ended {
-        let timed_out = !timeout.is_zero() && self.started.elapsed() >= timeout && signal(&exit) == Some(9);
+    /// Takes note that output may be missing.
+    pub(super) fn gap(&mut self, how: String) {
+        self.gaps.push(how);
+    }
+
+    /// Takes note of the end.
+    pub(super) fn exit(&mut self, exit: Exit) -> Ended {
+        let timed_out = exit.timed_out;
         let code = if timed_out { exit::TIMED_OUT } else { exit_code(&exit) };
         self.exit = Some((exit, code));
         Ended { code, timed_out }
@@ -62,6 +68,7 @@ impl Report {
             "error": exit.error,
             "stdout": String::from_utf8_lossy(&self.stdout),
             "stderr": String::from_utf8_lossy(&self.stderr),
+            "gaps": self.gaps,
             "seconds": self.started.elapsed().as_secs_f64(),
         });
         exit::print(object)
@@ -78,33 +85,11 @@ fn gather(to: &mut Vec<u8>, bytes: &[u8]) -> io::Result<()> {
 
 /// As a shell has it: the command's own, or 128 + the signal that ended it.
 fn exit_code(exit: &Exit) -> u8 {
-    match signal(exit) {
+    match exit.signal() {
         Some(number) => exit::SIGNAL.saturating_add(number),
+        // What ended it has no name that we know.
+        None if !exit.exited => exit::SIGNAL.saturating_add(9),
         // Exit codes are a byte everywhere but on the wire.
         None => exit.code as u8,
     }
-}
-
-/// The signal that ended a process, from envd's words (protocol fact: those of Go's `ProcessState`).
-fn signal(exit: &Exit) -> Option<u8> {
-    let name = exit.status.strip_prefix("signal: ").filter(|_| !exit.exited)?;
-    let name = name.strip_suffix(" (core dumped)").unwrap_or(name);
-    Some(match name {
-        "hangup" => 1,
-        "interrupt" => 2,
-        "quit" => 3,
-        "illegal instruction" => 4,
-        "trace/breakpoint trap" => 5,
-        "aborted" => 6,
-        "bus error" => 7,
-        "floating point exception" => 8,
-        "user defined signal 1" => 10,
-        "segmentation fault" => 11,
-        "user defined signal 2" => 12,
-        "broken pipe" => 13,
-        "alarm clock" => 14,
-        "terminated" => 15,
-        // "killed", and "signal 34" for those without a name.
-        other => other.strip_prefix("signal ").and_then(|number| number.parse().ok()).unwrap_or(9),
-    })
 }

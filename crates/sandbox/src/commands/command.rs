@@ -6,12 +6,18 @@ use std::time::Duration;
 
 use oncebox_protocol::envd::process::{ProcessConfig, StartRequest};
 
+use super::dispatch::Marker;
+use super::pty::TerminalSize;
+use super::stream::StreamOptions;
 use crate::error::Error;
 use crate::rpc::is_user_name;
 use crate::sandbox::is_env_name;
 
 /// How long a command may run (protocol fact: 60 s in the official SDK).
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What programs on a terminal need (protocol fact: what the official SDKs set).
+const TERMINAL_VARIABLES: [(&str, &str); 3] = [("TERM", "xterm-256color"), ("LANG", "C.UTF-8"), ("LC_ALL", "C.UTF-8")];
 
 /// Output that [`Commands::run`](super::Commands::run) gathers.
 const DEFAULT_MAX_OUTPUT: usize = 64 << 20;
@@ -38,6 +44,8 @@ pub struct Command {
     stdin: bool,
     tag: Option<String>,
     max_output: usize,
+    terminal: Option<TerminalSize>,
+    stream: StreamOptions,
 }
 
 impl Command {
@@ -53,7 +61,14 @@ impl Command {
             stdin: false,
             tag: None,
             max_output: DEFAULT_MAX_OUTPUT,
+            terminal: None,
+            stream: StreamOptions::new(),
         }
+    }
+
+    /// A login shell on a terminal, as the official SDKs start it.
+    pub fn login_shell(size: TerminalSize) -> Self {
+        Self::new("/bin/bash").arg("-i").arg("-l").terminal(size)
     }
 
     /// A line for `/bin/bash -l -c`.
@@ -97,7 +112,9 @@ impl Command {
     }
 
     /// When the sandbox kills it, counted from its start; zero means never. Default 60 s. It is the sandbox that
-    /// keeps this time, also when nobody is connected any more.
+    /// keeps this time, also when nobody is connected any more, and no limit on this side: what it kills has ended, by
+    /// "signal: killed" ([`Exit::timed_out`](super::Exit::timed_out)). envd kills the process itself; what that has
+    /// started goes on.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -111,7 +128,7 @@ impl Command {
         self
     }
 
-    /// A name by which its process can be recognised in the process list.
+    /// A name by which its process can be recognised in the process list. Default: one of ours, unique to the start.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.tag = Some(tag.into());
@@ -123,6 +140,33 @@ impl Command {
     pub fn max_output(mut self, bytes: usize) -> Self {
         self.max_output = bytes;
         self
+    }
+
+    /// Runs it on a terminal of this size. `TERM`, `LANG` and `LC_ALL` are set to what terminals need, unless they are
+    /// given.
+    #[must_use]
+    pub fn terminal(mut self, size: TerminalSize) -> Self {
+        self.terminal = Some(size);
+        self
+    }
+
+    /// How the stream of its output is kept: keepalives, and what is done when it is cut.
+    #[must_use]
+    pub fn stream(mut self, options: StreamOptions) -> Self {
+        self.stream = options;
+        self
+    }
+
+    pub(super) fn stream_options(&self) -> &StreamOptions {
+        &self.stream
+    }
+
+    pub(super) fn has_terminal(&self) -> bool {
+        self.terminal.is_some()
+    }
+
+    pub(super) fn tag_name(&self) -> Option<&str> {
+        self.tag.as_deref()
     }
 
     pub(super) fn user_name(&self) -> Option<&str> {
@@ -155,18 +199,35 @@ impl Command {
         if let Some(name) = self.envs.keys().find(|name| !is_env_name(name)) {
             return Err(Error::invalid(format!("env: {name:?} is no name for an environment variable")));
         }
-        Ok(())
+        if let Some((name, _)) = self.envs.iter().find(|(_, value)| value.contains('\0')) {
+            return Err(Error::invalid(format!("env: the value of {name} holds a NUL character")));
+        }
+        if let Some(size) = self.terminal {
+            size.validate()?;
+        }
+        self.stream.validate()
     }
 
-    pub(super) fn request(&self) -> StartRequest {
+    pub(super) fn request(&self, marker: &Marker) -> StartRequest {
+        let mut envs = self.envs.clone();
+        if self.terminal.is_some() {
+            for (name, value) in TERMINAL_VARIABLES {
+                envs.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+            }
+        }
+        if let Some((name, value)) = marker.variable() {
+            envs.insert(name.to_owned(), value.to_owned());
+        }
         let config = ProcessConfig {
             cmd: self.program.clone(),
             args: self.args.clone(),
-            envs: self.envs.clone().into_iter().collect(),
+            envs: envs.into_iter().collect(),
             cwd: self.cwd.clone(),
             ..Default::default()
         };
-        StartRequest { process: config.into(), tag: self.tag.clone(), stdin: Some(self.stdin), ..Default::default() }
+        let tag = self.tag.as_deref().or(marker.tag()).map(str::to_owned);
+        let pty = self.terminal.map(TerminalSize::message).into();
+        StartRequest { process: config.into(), tag, stdin: Some(self.stdin), pty, ..Default::default() }
     }
 }
 
@@ -203,6 +264,9 @@ mod tests {
             (Command::new(""), "the command is empty"),
             (Command::new("a").arg("b\0"), "NUL"),
             (Command::new("a").env("", "x"), "no name for an environment variable"),
+            (Command::new("a").env("B", "x\0"), "the value of B holds a NUL"),
+            (Command::new("a").terminal(TerminalSize::new(0, 1)), "0 columns"),
+            (Command::new("a").stream(StreamOptions::new().keepalive(Duration::ZERO)), "keepalive"),
         ] {
             let error = command.validate().unwrap_err().to_string();
             assert!(error.contains(rule), "{error}");
@@ -211,7 +275,8 @@ mod tests {
 
     #[test]
     fn text_runs_in_a_login_shell_and_arguments_are_left_alone() {
-        let request = Command::from("echo $HOME").request();
+        let command = Command::from("echo $HOME");
+        let request = command.request(&Marker::new(&command).unwrap());
         let config = request.process.into_option().unwrap();
         assert_eq!(
             (config.cmd.as_str(), config.args),

@@ -2,29 +2,63 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
-use connectrpc::ConnectError;
-use connectrpc::client::ServerStream;
-use futures_util::stream::{self, Stream, StreamExt};
-use http_body_util::combinators::UnsyncBoxBody;
+use connectrpc::ErrorCode;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, Stream, StreamExt};
 use oncebox_protocol::envd::process::process_event::data_event::Output;
 use oncebox_protocol::envd::process::process_event::{EndEvent, Event};
-use oncebox_protocol::envd::process::{ConnectResponse, ProcessEvent, StartResponse};
-use oncebox_transport::BoxError;
+use tokio::time::Instant;
 
+use super::dispatch::Marker;
+use super::exit::{CommandOutput, Exit};
+use super::input::send_input;
+use super::reattach::{Again, again};
+use super::stream::{Attached, NoEvent, StreamOptions};
+use super::{Command, TerminalSize};
 use crate::error::{Error, ErrorKind};
-use crate::rpc::CutWatch;
 use crate::sandbox::Sandbox;
 
+/// What [`Commands::connect`](super::Commands::connect) gathers at most.
+const DEFAULT_MAX_OUTPUT: usize = 64 << 20;
+
 /// A running command. Dropping it closes the stream of its output and leaves the command running.
+///
+/// When the stream is cut, it is attached to again by its process id; what the command wrote in between is lost, which
+/// [`CommandEvent::Gap`] tells. A durable command loses nothing.
+///
+/// It is also a [`Stream`] of what the command does.
 pub struct CommandHandle {
-    sandbox: Sandbox,
-    pid: u32,
-    events: Events,
-    watch: CutWatch,
-    ended: bool,
+    known: Known,
+    state: State,
+    /// A gap that was not yet told.
+    gap: Option<String>,
+    gaps: u32,
+    /// Attached to again so often in a row, and nothing came of it.
+    in_vain: u32,
     max_output: usize,
+}
+
+/// What does not change.
+#[derive(Clone)]
+pub(super) struct Known {
+    pub(super) sandbox: Sandbox,
+    pub(super) pid: u32,
+    pub(super) marker: Option<Marker>,
+    pub(super) options: StreamOptions,
+    /// When the sandbox kills it, counted from `started`.
+    timeout: Option<Duration>,
+    started: Instant,
+    has_terminal: bool,
+}
+
+enum State {
+    Open(Attached),
+    Again(BoxFuture<'static, Again>),
+    Ended,
 }
 
 /// Something a command did.
@@ -37,243 +71,255 @@ pub enum CommandEvent {
     Stderr(Bytes),
     /// It wrote to its terminal.
     Pty(Bytes),
+    /// Its stream was cut, in the way that is told, and attached to again: output may be missing here.
+    Gap(String),
     /// It ended. Nothing follows.
     Exit(Exit),
 }
 
-/// How a command ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Exit {
-    /// Its exit code; -1 when a signal ended it.
-    pub code: i32,
-    /// Whether it exited by itself, rather than by a signal.
-    pub exited: bool,
-    /// The same in words, such as "exit status 7" or "signal: killed".
-    pub status: String,
-    /// What went wrong besides the exit code, if anything did.
-    pub error: Option<String>,
-}
-
-/// A command's whole output.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CommandOutput {
-    /// What it wrote to standard output.
-    pub stdout: Vec<u8>,
-    /// What it wrote to standard error.
-    pub stderr: Vec<u8>,
-    /// How it ended.
-    pub exit: Exit,
-}
-
-impl CommandOutput {
-    /// Standard output as text; what is not UTF-8 is replaced.
-    pub fn stdout_text(&self) -> String {
-        String::from_utf8_lossy(&self.stdout).into_owned()
-    }
-
-    /// Standard error as text; what is not UTF-8 is replaced.
-    pub fn stderr_text(&self) -> String {
-        String::from_utf8_lossy(&self.stderr).into_owned()
-    }
-
-    /// Its exit code; -1 when a signal ended it.
-    pub fn exit_code(&self) -> i32 {
-        self.exit.code
-    }
-
-    /// Whether it exited with 0.
-    pub fn success(&self) -> bool {
-        self.exit.code == 0
-    }
-}
-
-type Events = Pin<Box<dyn Stream<Item = Result<Event, ConnectError>> + Send>>;
-type Body = UnsyncBoxBody<Bytes, BoxError>;
-type StartStream = ServerStream<Body, oncebox_protocol::envd::process::StartResponseView<'static>>;
-type ConnectStream = ServerStream<Body, oncebox_protocol::envd::process::ConnectResponseView<'static>>;
-
-/// What [`Commands::connect`](super::Commands::connect) gathers at most.
-const DEFAULT_MAX_OUTPUT: usize = 64 << 20;
-
 impl CommandHandle {
-    pub(super) async fn started(
-        sandbox: &Sandbox,
-        action: &'static str,
-        stream: StartStream,
-        watch: CutWatch,
-        max_output: usize,
-    ) -> Result<Self, Error> {
-        let events = stream::try_unfold(stream, |mut stream| async move {
-            let message = stream.message::<StartResponse>().await?;
-            Ok(message.map(|message| (event(message.to_owned_message().event.into_option()), stream)))
-        });
-        Self::new(sandbox, action, Box::pin(events.filter_map(known)), watch, max_output).await
+    pub(super) fn started(sandbox: &Sandbox, attached: Attached, command: &Command, marker: Marker) -> Self {
+        let known = Known {
+            sandbox: sandbox.clone(),
+            pid: attached.pid,
+            marker: Some(marker),
+            options: command.stream_options().clone(),
+            timeout: command.remote_timeout(),
+            started: Instant::now(),
+            has_terminal: command.has_terminal(),
+        };
+        Self::new(known, attached, command.max_output_bytes())
     }
 
-    pub(super) async fn attached(
-        sandbox: &Sandbox,
-        action: &'static str,
-        stream: ConnectStream,
-        watch: CutWatch,
-    ) -> Result<Self, Error> {
-        let events = stream::try_unfold(stream, |mut stream| async move {
-            let message = stream.message::<ConnectResponse>().await?;
-            Ok(message.map(|message| (event(message.to_owned_message().event.into_option()), stream)))
-        });
-        Self::new(sandbox, action, Box::pin(events.filter_map(known)), watch, DEFAULT_MAX_OUTPUT).await
+    pub(super) fn connected(sandbox: &Sandbox, attached: Attached, options: StreamOptions, has_terminal: bool) -> Self {
+        let known = Known {
+            sandbox: sandbox.clone(),
+            pid: attached.pid,
+            marker: None,
+            options,
+            timeout: None,
+            started: Instant::now(),
+            has_terminal,
+        };
+        Self::new(known, attached, DEFAULT_MAX_OUTPUT)
     }
 
-    /// Waits for the first event, which says that the process runs.
-    async fn new(
-        sandbox: &Sandbox,
-        action: &'static str,
-        mut events: Events,
-        watch: CutWatch,
-        max_output: usize,
-    ) -> Result<Self, Error> {
-        loop {
-            match events.next().await {
-                Some(Ok(Event::Start(start))) => {
-                    let pid = start.pid;
-                    return Ok(Self { sandbox: sandbox.clone(), pid, events, watch, ended: false, max_output });
-                }
-                Some(Ok(Event::Keepalive(_))) => {}
-                Some(Ok(_)) => return Err(Error::malformed(action, "the first event is not the start")),
-                Some(Err(error)) => {
-                    return Err(match watch.cut() {
-                        Some(how) => cut_before_start(action, &how),
-                        None => Error::rpc(action, error),
-                    });
-                }
-                None => return Err(cut_before_start(action, "the stream ended")),
-            }
-        }
+    fn new(known: Known, attached: Attached, max_output: usize) -> Self {
+        Self { known, state: State::Open(attached), gap: None, gaps: 0, in_vain: 0, max_output }
+    }
+
+    /// Tells first that what came before is lost.
+    pub(super) fn after_gap(mut self, how: &str) -> Self {
+        self.gap = Some(how.to_owned());
+        self
     }
 
     /// Process id inside the sandbox.
     pub fn pid(&self) -> u32 {
-        self.pid
+        self.known.pid
     }
 
-    /// The next thing the command did; `None` once it has ended.
+    /// The next thing the command did; `None` once it has ended. Dropping the future loses nothing.
     ///
     /// # Errors
     ///
-    /// [`ConnectionLost`](ErrorKind::ConnectionLost) when the stream ended without telling how the command did: it
-    /// may go on running, and [`Commands::connect`](super::Commands::connect) attaches to it again.
+    /// After an error nothing follows. The command may go on running all the same:
+    /// [`Commands::connect`](super::Commands::connect) attaches to it once more.
+    ///
+    /// * [`ConnectionLost`](ErrorKind::ConnectionLost), [`SandboxUnreachable`](ErrorKind::SandboxUnreachable) or
+    ///   [`SandboxNotRunning`](ErrorKind::SandboxNotRunning) when the stream was cut and could not be attached to again;
+    ///   the sandbox was asked which it is;
+    /// * [`CommandLost`](ErrorKind::CommandLost) when the command is gone and its end was told while nobody listened;
+    /// * [`Timeout`](ErrorKind::Timeout) when the sandbox says that it killed the command for its `timeout`.
     pub async fn next(&mut self) -> Option<Result<CommandEvent, Error>> {
-        while !self.ended {
-            let event = match self.events.next().await {
-                Some(Ok(Event::Data(data))) => match data.output {
-                    Some(Output::Stdout(bytes)) => CommandEvent::Stdout(bytes.into()),
-                    Some(Output::Stderr(bytes)) => CommandEvent::Stderr(bytes.into()),
-                    Some(Output::Pty(bytes)) => CommandEvent::Pty(bytes.into()),
-                    None => continue,
-                },
-                Some(Ok(Event::End(end))) => {
-                    self.ended = true;
-                    CommandEvent::Exit((*end).into())
-                }
-                Some(Ok(Event::Start(_) | Event::Keepalive(_))) => continue,
-                Some(Err(error)) => {
-                    self.ended = true;
-                    return Some(Err(match self.watch.cut() {
-                        Some(how) => self.cut(&how),
-                        None => Error::rpc("follow the command", error),
-                    }));
-                }
-                None => {
-                    self.ended = true;
-                    return Some(Err(self.cut("the stream ended")));
-                }
-            };
-            return Some(Ok(event));
-        }
-        None
+        StreamExt::next(self).await
     }
 
     /// Waits for the end and gathers the output that was not yet taken.
     ///
     /// # Errors
     ///
-    /// As [`next`](Self::next); and when there is more output than `max_output`.
-    pub async fn wait(mut self) -> Result<CommandOutput, Error> {
+    /// As [`next`](Self::next); [`OutputLost`](ErrorKind::OutputLost) when there were gaps, with what there is in
+    /// [`Error::output`]; and when there is more output than `max_output`.
+    pub async fn wait(self) -> Result<CommandOutput, Error> {
+        self.wait_with(|_| {}).await
+    }
+
+    /// As [`wait`](Self::wait), and hands each event to `see` as it comes.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait`](Self::wait).
+    pub async fn wait_with(mut self, mut see: impl FnMut(&CommandEvent)) -> Result<CommandOutput, Error> {
+        const ACTION: &str = "gather the command's output";
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let mut gap = None;
         while let Some(event) = self.next().await {
-            match event? {
+            let event = event?;
+            see(&event);
+            match event {
                 CommandEvent::Stdout(bytes) | CommandEvent::Pty(bytes) => stdout.extend_from_slice(&bytes),
                 CommandEvent::Stderr(bytes) => stderr.extend_from_slice(&bytes),
-                CommandEvent::Exit(exit) => return Ok(CommandOutput { stdout, stderr, exit }),
+                CommandEvent::Gap(how) => gap = Some(how),
+                CommandEvent::Exit(exit) => {
+                    let output = CommandOutput { stdout, stderr, exit };
+                    let Some(how) = gap else { return Ok(output) };
+                    let message = format!(
+                        "{how}; process {} was attached to again {} times, and ended with {:?}, but what it wrote in \
+                         between is lost (a durable command would lose nothing)",
+                        self.known.pid, self.gaps, output.exit.status
+                    );
+                    return Err(Error::new(ErrorKind::OutputLost, ACTION, message).with_output(output));
+                }
             }
             if stdout.len() + stderr.len() > self.max_output {
                 let message = format!(
                     "the output of process {} is longer than {} bytes (max_output); it goes on running",
-                    self.pid, self.max_output
+                    self.known.pid, self.max_output
                 );
-                return Err(Error::new(ErrorKind::Unsupported, "gather the command's output", message));
+                return Err(Error::new(ErrorKind::Unsupported, ACTION, message).begun());
             }
         }
-        Err(self.cut("the stream ended"))
+        let message = format!("process {} had ended, or failed, before", self.known.pid);
+        Err(Error::new(ErrorKind::CommandLost, ACTION, message))
     }
 
-    /// Kills it (SIGKILL). `false`: it had ended already.
+    /// Kills its process (SIGKILL); what that has started goes on, as [`Commands::kill`](super::Commands::kill) says.
+    /// `false`: it had ended already.
     ///
     /// # Errors
     ///
     /// When the sandbox cannot be asked.
     pub async fn kill(&self) -> Result<bool, Error> {
-        self.sandbox.commands().kill(self.pid).await
+        self.known.sandbox.commands().kill(self.known.pid).await
     }
 
-    /// Writes to its standard input; see [`Commands::send_stdin`](super::Commands::send_stdin).
+    /// Writes to its standard input, or types on its terminal; see [`Commands::send_stdin`](super::Commands::send_stdin).
     ///
     /// # Errors
     ///
     /// When it has ended, was started without a standard input, or the sandbox cannot be asked.
     pub async fn send_stdin(&self, data: impl Into<Bytes>) -> Result<(), Error> {
-        self.sandbox.commands().send_stdin(self.pid, data).await
+        send_input(&self.known.sandbox, self.known.pid, data.into(), self.known.has_terminal).await
     }
 
-    /// Closes its standard input, so that it reads end-of-file.
+    /// Closes its standard input, so that it reads end-of-file. A terminal is not closed: send it the byte 4.
     ///
     /// # Errors
     ///
-    /// When it has ended, or the sandbox cannot be asked.
+    /// When it has ended, has a terminal, or the sandbox cannot be asked.
     pub async fn close_stdin(&self) -> Result<(), Error> {
-        self.sandbox.commands().close_stdin(self.pid).await
+        self.known.sandbox.commands().close_stdin(self.known.pid).await
     }
 
-    fn cut(&self, how: &str) -> Error {
-        let message = format!("{how}, and how process {} did was not told; it may go on running", self.pid);
-        Error::new(ErrorKind::ConnectionLost, "follow the command", message)
+    /// Sets its terminal's size.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended, has no terminal, or the sandbox cannot be asked.
+    pub async fn resize(&self, size: TerminalSize) -> Result<(), Error> {
+        self.known.sandbox.pty().resize(self.known.pid, size).await
+    }
+
+    fn take(&mut self, event: Event) -> Option<CommandEvent> {
+        match event {
+            Event::Data(data) => {
+                self.in_vain = 0;
+                Some(match data.output? {
+                    Output::Stdout(bytes) => CommandEvent::Stdout(bytes.into()),
+                    Output::Stderr(bytes) => CommandEvent::Stderr(bytes.into()),
+                    Output::Pty(bytes) => CommandEvent::Pty(bytes.into()),
+                })
+            }
+            Event::End(end) => {
+                self.state = State::Ended;
+                Some(CommandEvent::Exit(self.known.exit(*end)))
+            }
+            Event::Start(_) | Event::Keepalive(_) => None,
+        }
+    }
+
+    fn cut(&mut self, how: String) {
+        self.state = State::Again(again(self.known.clone(), how, self.in_vain).boxed());
+    }
+}
+
+impl Stream for CommandHandle {
+    type Item = Result<CommandEvent, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            if let Some(how) = this.gap.take() {
+                this.gaps += 1;
+                return Poll::Ready(Some(Ok(CommandEvent::Gap(how))));
+            }
+            match &mut this.state {
+                State::Open(attached) => match ready!(attached.poll(cx)) {
+                    Ok(event) => {
+                        if let Some(event) = this.take(event) {
+                            return Poll::Ready(Some(Ok(event)));
+                        }
+                    }
+                    Err(NoEvent::Cut(how)) => this.cut(how),
+                    Err(NoEvent::Told(error)) if is_passing(error.code) => this.cut(error.to_string()),
+                    Err(NoEvent::Told(error)) => {
+                        this.state = State::Ended;
+                        return Poll::Ready(Some(Err(this.known.failed(error))));
+                    }
+                },
+                State::Again(again) => match ready!(again.poll_unpin(cx)) {
+                    Again::Attached { attached, in_vain, how } => {
+                        this.in_vain = in_vain;
+                        this.gap = Some(how);
+                        this.state = State::Open(attached);
+                    }
+                    Again::Failed(error) => {
+                        this.state = State::Ended;
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                },
+                State::Ended => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+/// Whether an error that ended a stream says nothing of the process: somebody on the way gave up, or was too busy.
+fn is_passing(code: ErrorCode) -> bool {
+    use ErrorCode::{Aborted, Canceled, Internal, ResourceExhausted, Unavailable, Unknown};
+    matches!(code, Unavailable | Canceled | Internal | Unknown | Aborted | ResourceExhausted)
+}
+
+impl Known {
+    fn exit(&self, end: EndEvent) -> Exit {
+        let mut exit =
+            Exit { code: end.exit_code, exited: end.exited, status: end.status, error: end.error, ..Exit::default() };
+        let killed = exit.signal() == Some(9);
+        exit.timed_out = killed && self.timeout.is_some_and(|timeout| self.started.elapsed() >= timeout);
+        exit
+    }
+
+    /// An error that the sandbox itself ended the stream with.
+    fn failed(&self, error: connectrpc::ConnectError) -> Error {
+        const ACTION: &str = "follow the command";
+        match (error.code, self.timeout) {
+            (ErrorCode::DeadlineExceeded, Some(timeout)) => {
+                let message = format!(
+                    "process {} ran for longer than its timeout of {timeout:?} (Command::timeout; zero is none), by \
+                     which the sandbox kills it; its exit was not told",
+                    self.pid
+                );
+                Error::new(ErrorKind::Timeout, ACTION, message).begun()
+            }
+            _ => Error::rpc(ACTION, error).begun(),
+        }
     }
 }
 
 impl fmt::Debug for CommandHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CommandHandle").field("pid", &self.pid).field("ended", &self.ended).finish_non_exhaustive()
-    }
-}
-
-/// A start whose stream was cut before the process was named: nobody knows whether it runs. An attach starts nothing.
-fn cut_before_start(action: &str, how: &str) -> Error {
-    let message = format!("{how} before the process was named; nobody knows whether it was started");
-    Error::new(ErrorKind::OutcomeUnknown, action, message)
-}
-
-fn event(event: Option<ProcessEvent>) -> Option<Event> {
-    event.and_then(|event| event.event)
-}
-
-/// Passes over events of a kind that is newer than this crate.
-async fn known(event: Result<Option<Event>, ConnectError>) -> Option<Result<Event, ConnectError>> {
-    event.transpose()
-}
-
-impl From<EndEvent> for Exit {
-    fn from(end: EndEvent) -> Self {
-        Self { code: end.exit_code, exited: end.exited, status: end.status, error: end.error }
+        let ended = matches!(self.state, State::Ended);
+        f.debug_struct("CommandHandle").field("pid", &self.known.pid).field("ended", &ended).finish_non_exhaustive()
     }
 }

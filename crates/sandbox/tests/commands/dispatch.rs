@@ -1,0 +1,125 @@
+//! A start whose answer was lost: never made again, and found where it can be.
+
+use std::time::Duration;
+
+use oncebox::{CallOptions, Command, CommandEvent, ErrorKind};
+
+use crate::scripted::{self, Answer, Asked, End, exit, paths, processes, start, stdout, whole};
+
+/// The tag of the one start so far; empty before it.
+fn tag_of(log: &scripted::Log) -> String {
+    let log = log.lock().unwrap();
+    let start = log.iter().find(|asked| asked.path.ends_with("/Start"));
+    start.map(|asked| asked.message["tag"].as_str().unwrap().to_owned()).unwrap_or_default()
+}
+
+/// Answers that know which tag was started with.
+async fn knowing(answer: fn(&Asked, &str) -> Option<Answer>) -> (oncebox::Sandbox, scripted::Log) {
+    let seen = scripted::Log::default();
+    scripted::sandbox(move |asked| {
+        seen.lock().unwrap().push(asked.clone());
+        answer(asked, &tag_of(&seen))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_start_whose_answer_was_lost_is_found_by_its_tag_and_its_gap_is_told() {
+    const REST: fn(&Asked, &str) -> Option<Answer> = |asked, tag| {
+        Some(match asked.path.as_str() {
+            // It takes a moment to show, and others run besides.
+            "/process.Process/List" if asked.before == 0 => processes(&[(3, "oncebox-other")]),
+            "/process.Process/List" => processes(&[(3, "oncebox-other"), (9, tag)]),
+            "/process.Process/Connect" => Answer::Stream(whole(&[start(9), stdout(b"rest"), exit(4)]), End::Whole),
+            _ => return None,
+        })
+    };
+    let lost: [fn(&Asked, &str) -> Option<Answer>; 3] = [
+        |asked, tag| if asked.path.ends_with("/Start") { Some(Answer::Hangup) } else { REST(asked, tag) },
+        |asked, tag| {
+            let cut = || Some(Answer::Stream(start(9)[..5].to_vec(), End::Cut));
+            if asked.path.ends_with("/Start") { cut() } else { REST(asked, tag) }
+        },
+        |asked, tag| {
+            let gateway = || Some(Answer::Json(502, "bad gateway".to_owned()));
+            if asked.path.ends_with("/Start") { gateway() } else { REST(asked, tag) }
+        },
+    ];
+    for answer in lost {
+        let (sandbox, log) = knowing(answer).await;
+        let mut command = sandbox.commands().start("true").await.unwrap();
+        assert_eq!(command.pid(), 9);
+        assert!(matches!(command.next().await.unwrap().unwrap(), CommandEvent::Gap(_)));
+        assert_eq!(command.next().await.unwrap().unwrap(), CommandEvent::Stdout("rest".into()));
+        assert!(matches!(command.next().await.unwrap().unwrap(), CommandEvent::Exit(exit) if exit.code == 4));
+        assert!(command.next().await.is_none());
+        assert_eq!(paths(&log), ["Start", "List", "List", "Connect"]);
+    }
+}
+
+#[tokio::test]
+async fn a_whole_output_that_may_have_a_gap_is_an_error_that_has_it() {
+    let (sandbox, _) = knowing(|asked, tag| {
+        Some(match asked.path.as_str() {
+            "/process.Process/Start" => Answer::Hangup,
+            "/process.Process/List" => processes(&[(9, tag)]),
+            "/process.Process/Connect" => Answer::Stream(whole(&[start(9), stdout(b"rest"), exit(4)]), End::Whole),
+            _ => return None,
+        })
+    })
+    .await;
+    let error = sandbox.commands().run("true").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutputLost, "{error}");
+    assert!(error.may_have_been_processed());
+    let output = error.output().unwrap();
+    assert_eq!((output.stdout_text().as_str(), output.exit_code()), ("rest", 4));
+}
+
+#[tokio::test]
+async fn a_tag_of_the_callers_stays_his_and_the_process_is_found_all_the_same() {
+    let (sandbox, log) = scripted::sandbox(|asked| {
+        Some(match asked.path.as_str() {
+            "/process.Process/Start" => Answer::Hangup,
+            // The same tag on another process: by the tag alone the wrong one would be found.
+            "/process.Process/List" => processes(&[(9, "mine")]),
+            _ => return None,
+        })
+    })
+    .await;
+    let error = sandbox.commands().run(Command::shell("true").tag("mine")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    assert!(error.to_string().contains("ONCEBOX_COMMAND=oncebox-"), "{error}");
+    let asked = log.lock().unwrap().iter().find(|asked| asked.path.ends_with("/Start")).unwrap().clone();
+    assert_eq!(asked.message["tag"], "mine");
+    assert!(asked.message["process"]["envs"]["ONCEBOX_COMMAND"].is_string());
+    assert_eq!(
+        paths(&log),
+        ["Start", "List", "List", "List", "health"],
+        "looked for, asked for its health, not repeated"
+    );
+}
+
+#[tokio::test]
+async fn a_start_into_a_black_hole_ends_with_the_limit_that_bounds_it() {
+    for silent in [|| Answer::Silence, || Answer::Stream(vec![], End::Hold)] {
+        let (sandbox, log) = scripted::sandbox(move |asked| asked.path.ends_with("/Start").then(silent)).await;
+        let brief = sandbox.with(CallOptions::new().request_timeout(Duration::from_millis(200))).unwrap();
+        let error = brief.commands().run("true").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        assert!(error.may_have_been_processed(), "{error:?}");
+        assert!(error.to_string().contains("request_timeout"), "{error}");
+        assert_eq!(paths(&log), ["Start"]);
+    }
+}
+
+#[tokio::test]
+async fn what_was_provably_not_started_is_told_so() {
+    let refused = r#"{"code":"invalid_argument","message":"cwd '/x' does not exist"}"#;
+    let (sandbox, log) =
+        scripted::sandbox(move |asked| asked.path.ends_with("/Start").then(|| Answer::Json(400, refused.to_owned())))
+            .await;
+    let error = sandbox.commands().run("true").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(!error.may_have_been_processed());
+    assert_eq!(paths(&log), ["Start"]);
+}
