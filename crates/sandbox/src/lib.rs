@@ -50,6 +50,7 @@ mod endpoint;
 mod error;
 mod files;
 mod fleet;
+mod interpreter;
 mod mint;
 mod once;
 mod options;
@@ -68,6 +69,11 @@ pub use endpoint::Endpoint;
 pub use error::{Error, ErrorKind};
 pub use files::{Entry, EntryKind, Files};
 pub use fleet::{Fleet, FleetProgress, FleetReport};
+pub use interpreter::{
+    BarChart, BoxAndWhiskerChart, BoxElement, CODE_INTERPRETER_TEMPLATE, Chart, ChartAxes, CodeContext, CodeEvent,
+    CodeOutput, CodeResult, CodeRun, CreateCodeContext, Execution, ExecutionError, LabeledValue, Logs, PieChart,
+    PieElement, PointChart, PointSeries, RunCode, SuperChart,
+};
 pub use once::Leftover;
 pub use options::CallOptions;
 pub use sandbox::{

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Response;
+use http::{HeaderMap, Response};
 use oncebox_protocol::{SecretString, api, operations};
 
 use crate::Client;
@@ -54,6 +54,7 @@ struct Inner {
     envd_version: String,
     domain: Option<String>,
     token: Option<SecretString>,
+    traffic_token: Option<SecretString>,
     intent: Option<String>,
     came: Came,
     fate: Arc<Fate>,
@@ -163,6 +164,7 @@ impl Sandbox {
                 envd_version: answer.envd_version,
                 domain: answer.domain,
                 token: answer.envd_access_token,
+                traffic_token: answer.traffic_access_token,
                 intent,
                 came,
                 fate,
@@ -298,6 +300,25 @@ impl Sandbox {
     /// Has a sweep that still goes on leave no double of it either.
     pub(crate) fn unwant(&self) {
         self.inner.fate.unwant();
+    }
+
+    /// The base URL of one of its ports, and the headers that route to it.
+    pub(crate) fn at_port(&self, port: u16) -> Result<(String, HeaderMap), Error> {
+        self.inner.client.endpoint().sandbox(self.id(), port, self.inner.domain.as_deref())
+    }
+
+    /// What its daemons want.
+    pub(crate) fn token(&self) -> Option<&SecretString> {
+        self.inner.token.as_ref()
+    }
+
+    /// What ports other than envd's want, where the sandbox's traffic is not public.
+    pub(crate) fn traffic_token(&self) -> Option<&SecretString> {
+        self.inner.traffic_token.as_ref()
+    }
+
+    pub(crate) fn fate(&self) -> &Fate {
+        &self.inner.fate
     }
 
     pub(crate) fn envd(&self) -> &Envd {
