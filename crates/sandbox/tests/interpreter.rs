@@ -119,7 +119,7 @@ async fn contexts_are_apart_and_can_be_ended_and_restarted() {
     assert_eq!(sandbox.restart_code_context(&b.id).await.unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(sandbox.run_code("1").context(&b).await.unwrap_err().kind(), ErrorKind::NotFound);
     let left: Vec<_> = sandbox.list_code_contexts().await.unwrap().into_iter().map(|context| context.id).collect();
-    assert_eq!(left, [a.id.clone()]);
+    assert_eq!(left, std::slice::from_ref(&a.id));
     let both = sandbox.run_code("1").context(&a).language("python").await.unwrap_err();
     assert!(both.kind() == ErrorKind::InvalidArgument && both.attempts().is_empty(), "{both}");
     client.close().await;
