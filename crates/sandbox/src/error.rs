@@ -80,6 +80,8 @@ pub enum ErrorKind {
     IntentMismatch,
     /// The sandbox was made twice, and the other one of its intent stays.
     Superseded,
+    /// A template's build failed.
+    BuildFailed,
     /// The server does not offer this.
     Unsupported,
     /// The server answered with another status, or with something that makes no sense.

@@ -54,9 +54,12 @@ mod interpreter;
 mod mint;
 mod once;
 mod options;
+mod paged;
 mod rpc;
 mod sandbox;
 mod secrets;
+mod shell;
+mod template;
 mod volumes;
 
 pub use account::{Account, ApiKey, CreatedApiKey, Team};
@@ -81,11 +84,16 @@ pub use sandbox::{
     SandboxLogEntry, SandboxMetric, SandboxState, Snapshot,
 };
 pub use secrets::{CreateSecret, ListSecrets, Secret, SecretInfo, SecretPages, UpdateSecret};
+pub use template::{BuildEvent, BuildTemplate, CopyFiles, ListTemplates, Ready, Template, TemplateBuild, Templates};
 pub use volumes::{
     MakeVolumeDir, UpdateVolumeEntry, Volume, VolumeEntry, VolumeEntryKind, VolumeInfo, WriteVolumeFile,
 };
 
 pub use oncebox_protocol::SecretString;
+pub use oncebox_protocol::api::{
+    AssignedTags, BuildLogEntry, BuildStatus, BuildStatusInfo, LogLevel, Template as TemplateInfo, TemplateTag,
+    TemplateWithBuilds,
+};
 pub use oncebox_protocol::api::{SandboxIam, SandboxIamToken, SandboxNetwork};
 pub use oncebox_protocol::envd_rest::WrittenFile;
 pub use oncebox_transport::policy::IdempotencyKeys;

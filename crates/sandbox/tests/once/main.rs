@@ -13,4 +13,5 @@ mod secrets;
 mod storm;
 mod support;
 mod surface;
+mod template;
 mod volumes;

@@ -19,6 +19,10 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) async fn start() -> Self {
         let local = LocalServer::builder().isolation(Isolation::None).max_sandboxes(4000).start().await.unwrap();
+        Self::of(local)
+    }
+
+    pub(crate) fn of(local: LocalServer) -> Self {
         Self { local, http: oncebox_transport::Client::new() }
     }
 

@@ -1,0 +1,349 @@
+//! Recipes from Dockerfiles, and as Dockerfiles.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+use parse_dockerfile::{Command, Flag, Instruction, Source};
+
+use super::{Base, CopyFiles, Ready, StepKind, Template};
+use crate::error::Error;
+use crate::shell::quote;
+
+/// How long a program is given to start when a Dockerfile says what to start, and not when it is ready (protocol fact).
+const START_TIME: Duration = Duration::from_secs(20);
+
+/// Reads a Dockerfile's text.
+pub(super) fn read(text: &str) -> Result<Template, Error> {
+    let parsed = parse_dockerfile::parse(text).map_err(|error| Error::invalid(format!("Dockerfile: {error}")))?;
+    let mut reader =
+        Reader { text, arguments: BTreeMap::new(), entrypoint: None, command: None, user: false, workdir: false };
+    let mut template: Option<Template> = None;
+    for instruction in parsed.instructions {
+        template = match (template, instruction) {
+            (Some(_), Instruction::From(from)) => {
+                return Err(reader.wrong(from.from.span.start, "a second stage; a template has one"));
+            }
+            (None, Instruction::From(from)) => {
+                reader.no_options(&from.options)?;
+                let image = reader.filled(&from.image.value, from.image.span.start)?;
+                // Where a Dockerfile begins (protocol fact).
+                Some(Template::from_image(image).user("root").workdir("/"))
+            }
+            (template, Instruction::Arg(argument)) => {
+                reader.argument(template, &argument.arguments.value, argument.arg.span.start)?
+            }
+            (None, other) => return Err(reader.wrong(start(&other), "it stands before FROM")),
+            (Some(template), other) => Some(reader.step(template, other)?),
+        };
+    }
+    let Some(mut template) = template else { return Err(Error::invalid("Dockerfile: it has no FROM")) };
+    if !reader.user {
+        template = template.user("user");
+    }
+    if !reader.workdir {
+        template = template.workdir("/home/user");
+    }
+    let start: Vec<String> = reader.entrypoint.into_iter().chain(reader.command).collect();
+    if !start.is_empty() {
+        template = template.start_command(start.join(" "), Ready::after(START_TIME));
+    }
+    template.check()?;
+    Ok(template)
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    /// Defaults of ARG, for FROM.
+    arguments: BTreeMap<String, String>,
+    entrypoint: Option<String>,
+    command: Option<String>,
+    user: bool,
+    workdir: bool,
+}
+
+impl Reader<'_> {
+    fn step(&mut self, template: Template, instruction: Instruction<'_>) -> Result<Template, Error> {
+        let at = start(&instruction);
+        Ok(match instruction {
+            Instruction::Run(run) => {
+                self.no_options(&run.options)?;
+                if !run.here_docs.is_empty() {
+                    return Err(self.wrong(at, "here-documents are not supported"));
+                }
+                template.run(self.line(&run.arguments))
+            }
+            Instruction::Copy(copy) => {
+                let owner = self.copy_options(&copy.options)?;
+                self.copy(template, &copy.src, &copy.dest.value, &owner, at)?
+            }
+            Instruction::Add(add) => {
+                let owner = self.copy_options(&add.options)?;
+                self.copy(template, &add.src, &add.dest.value, &owner, at)?
+            }
+            Instruction::Workdir(workdir) => {
+                self.workdir = true;
+                template.workdir(workdir.arguments.value)
+            }
+            Instruction::User(user) => {
+                self.user = true;
+                template.user(user.arguments.value)
+            }
+            Instruction::Env(env) => template.set_envs(self.pairs(&env.arguments.value, at)?),
+            Instruction::Cmd(command) => {
+                self.command = Some(self.line(&command.arguments));
+                template
+            }
+            Instruction::Entrypoint(entrypoint) => {
+                self.entrypoint = Some(self.line(&entrypoint.arguments));
+                template
+            }
+            // Of no meaning to a sandbox.
+            Instruction::Expose(_)
+            | Instruction::Volume(_)
+            | Instruction::Label(_)
+            | Instruction::Maintainer(_)
+            | Instruction::Stopsignal(_)
+            | Instruction::Healthcheck(_) => template,
+            _ => return Err(self.wrong(at, "this instruction has no place in a template")),
+        })
+    }
+
+    /// An argument's default is a variable of the steps, and what FROM may name.
+    fn argument(&mut self, template: Option<Template>, text: &str, at: usize) -> Result<Option<Template>, Error> {
+        let words = shlex::split(text).ok_or_else(|| self.wrong(at, "a quote is not closed"))?;
+        let mut pairs = Vec::new();
+        for word in words {
+            let (name, value) = word.split_once('=').unwrap_or((&word, ""));
+            self.arguments.insert(name.to_owned(), value.to_owned());
+            pairs.push((name.to_owned(), value.to_owned()));
+        }
+        Ok(template.map(|template| template.set_envs(pairs)))
+    }
+
+    fn copy(
+        &self,
+        mut template: Template,
+        sources: &[Source<'_>],
+        to: &str,
+        (user, mode): &(Option<String>, Option<u32>),
+        at: usize,
+    ) -> Result<Template, Error> {
+        for source in sources {
+            let Source::Path(path) = source else {
+                return Err(self.wrong(at, "here-documents are not supported"));
+            };
+            let from = path.value.as_ref();
+            if from.contains("://") {
+                return Err(self.wrong(at, "files are copied from here only, not from URLs"));
+            }
+            if from.contains('$') || to.contains('$') {
+                return Err(self.wrong(at, "variables are not filled in in paths"));
+            }
+            // A leading slash is the context's in a Dockerfile.
+            let from = from.trim_start_matches('/');
+            let mut copy = CopyFiles::new(if from.is_empty() { "." } else { from }, to);
+            if let Some(user) = user {
+                copy = copy.user(user.as_str());
+            }
+            if let Some(mode) = mode {
+                copy = copy.mode(*mode);
+            }
+            template = template.copy_files(copy);
+        }
+        Ok(template)
+    }
+
+    fn copy_options(&self, options: &[Flag<'_>]) -> Result<(Option<String>, Option<u32>), Error> {
+        let (mut user, mut mode) = (None, None);
+        for option in options {
+            let at = option.flag_span().start;
+            match (option.name.value.as_ref(), &option.value) {
+                ("chown", Some(value)) => user = Some(value.value.clone().into_owned()),
+                ("chmod", Some(value)) => {
+                    let parsed = u32::from_str_radix(&value.value, 8);
+                    mode = Some(parsed.map_err(|_| self.wrong(at, "--chmod wants digits, such as 755"))?);
+                }
+                (name, _) => return Err(self.wrong(at, &format!("--{name} is not supported"))),
+            }
+        }
+        Ok((user, mode))
+    }
+
+    fn no_options(&self, options: &[Flag<'_>]) -> Result<(), Error> {
+        match options.first() {
+            None => Ok(()),
+            Some(option) => {
+                let why = format!("--{} is not supported", option.name.value);
+                Err(self.wrong(option.flag_span().start, &why))
+            }
+        }
+    }
+
+    /// A command as a line for a shell.
+    fn line(&self, command: &Command<'_>) -> String {
+        match command {
+            Command::Exec(words) => words.value.iter().map(|word| quote(&word.value)).collect::<Vec<_>>().join(" "),
+            // A line that goes on after a backslash is one line.
+            Command::Shell(line) => line.value.replace("\\\r\n", "").replace("\\\n", ""),
+            _ => String::new(),
+        }
+    }
+
+    /// `NAME=value …`, or in the old form `NAME value`. References to variables are left for the server, who knows the image's.
+    fn pairs(&self, text: &str, at: usize) -> Result<Vec<(String, String)>, Error> {
+        let text = text.trim();
+        let first = text.split(char::is_whitespace).next().unwrap_or_default();
+        if !first.contains('=') {
+            let value = text[first.len()..].trim();
+            return Ok(vec![(first.to_owned(), value.to_owned())]);
+        }
+        let words = shlex::split(text).ok_or_else(|| self.wrong(at, "a quote is not closed"))?;
+        let pair = |word: String| {
+            let (name, value) = word.split_once('=')?;
+            Some((name.to_owned(), value.to_owned()))
+        };
+        words.into_iter().map(|word| pair(word).ok_or_else(|| self.wrong(at, "a variable has no value"))).collect()
+    }
+
+    /// Fills in `$NAME` and `${NAME}`.
+    fn filled(&self, text: &str, at: usize) -> Result<String, Error> {
+        let (mut filled, mut rest) = (String::new(), text);
+        while let Some((before, after)) = rest.split_once('$') {
+            filled.push_str(before);
+            let (name, next) = match after.strip_prefix('{') {
+                Some(braced) => braced.split_once('}').ok_or_else(|| self.wrong(at, "a brace is not closed"))?,
+                None => {
+                    let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
+                    after.split_at(end)
+                }
+            };
+            let value = self.arguments.get(name).filter(|value| !value.is_empty());
+            let value = value.ok_or_else(|| self.wrong(at, &format!("${{{name}}} has no ARG with a default")))?;
+            filled.push_str(value);
+            rest = next;
+        }
+        filled.push_str(rest);
+        Ok(filled)
+    }
+
+    fn wrong(&self, at: usize, why: &str) -> Error {
+        let line = self.text.get(..at).unwrap_or_default().matches('\n').count() + 1;
+        Error::invalid(format!("Dockerfile: line {line}: {why}"))
+    }
+}
+
+/// Where an instruction stands in the text. Of those that are passed over nobody asks.
+fn start(instruction: &Instruction<'_>) -> usize {
+    let span = match instruction {
+        Instruction::Add(add) => &add.add.span,
+        Instruction::Cmd(command) => &command.cmd.span,
+        Instruction::Copy(copy) => &copy.copy.span,
+        Instruction::Entrypoint(entrypoint) => &entrypoint.entrypoint.span,
+        Instruction::Env(env) => &env.env.span,
+        Instruction::Onbuild(onbuild) => &onbuild.onbuild.span,
+        Instruction::Run(run) => &run.run.span,
+        Instruction::Shell(shell) => &shell.shell.span,
+        Instruction::User(user) => &user.user.span,
+        Instruction::Workdir(workdir) => &workdir.workdir.span,
+        _ => return 0,
+    };
+    span.start
+}
+
+/// Writes a recipe.
+pub(super) fn write(template: &Template) -> Result<String, Error> {
+    template.check()?;
+    let Base::Image { name, .. } = &template.base else {
+        return Err(Error::invalid("to_dockerfile: it begins with a template, which no Dockerfile can name"));
+    };
+    let mut text = format!("FROM {name}\n");
+    for step in &template.steps {
+        let _ = match &step.kind {
+            StepKind::Copy(copy) => writeln!(text, "COPY {} {}", copy.from, copy.to),
+            StepKind::Plain("RUN", args) => writeln!(text, "RUN {}", args.first().map_or("", String::as_str)),
+            StepKind::Plain("ENV", args) => {
+                let pairs = args.chunks_exact(2).map(|pair| format!("{}={}", pair[0], quote(&pair[1])));
+                writeln!(text, "ENV {}", pairs.collect::<Vec<_>>().join(" "))
+            }
+            StepKind::Plain(kind, args) => writeln!(text, "{kind} {}", args.join(" ")),
+        };
+    }
+    if let Some(start) = &template.start {
+        let _ = writeln!(text, "ENTRYPOINT {start}");
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(text: &str) -> Vec<(String, Vec<String>)> {
+        let start = read(text).unwrap().start_build(false, &[]);
+        start.steps.unwrap().into_iter().map(|step| (step.r#type, step.args.unwrap())).collect()
+    }
+
+    #[test]
+    fn a_dockerfile_becomes_steps() {
+        let text = "# comment\nARG V=12\nFROM debian:${V}-slim AS base\nARG NAME=x\nENV A=1 B=\"two words\"\nENV OLD some value\n\
+                    ENV PATH=/opt/bin:$PATH\nWORKDIR /app\nCOPY --chown=app --chmod=755 a.txt b/ /dst/\nADD / /all\n\
+                    RUN apt-get update && \\\n    apt-get install -y jq\nRUN [\"echo\", \"a b\"]\nEXPOSE 80\nUSER app\nCMD [\"serve\", \"-p\", \"8 0\"]\n";
+        let plain = |kind: &str, args: &[&str]| (kind.to_owned(), args.iter().map(|&arg| arg.to_owned()).collect());
+        let expected = [
+            plain("USER", &["root"]),
+            plain("WORKDIR", &["/"]),
+            plain("ENV", &["NAME", "x"]),
+            plain("ENV", &["A", "1", "B", "two words"]),
+            plain("ENV", &["OLD", "some value"]),
+            plain("ENV", &["PATH", "/opt/bin:$PATH"]),
+            plain("WORKDIR", &["/app"]),
+            plain("COPY", &["a.txt", "/dst/", "app", "0755"]),
+            plain("COPY", &["b/", "/dst/", "app", "0755"]),
+            plain("COPY", &[".", "/all", "", ""]),
+            plain("RUN", &["apt-get update &&     apt-get install -y jq"]),
+            plain("RUN", &["echo 'a b'"]),
+            plain("USER", &["app"]),
+        ];
+        assert_eq!(steps(text), expected);
+        let start = read(text).unwrap().start_build(false, &[]);
+        assert_eq!(start.from_image.unwrap(), "debian:12-slim");
+        assert_eq!((start.start_cmd.unwrap(), start.ready_cmd.unwrap()), ("serve -p '8 0'".into(), "sleep 20".into()));
+        assert_eq!(steps("FROM a")[2..], [plain("USER", &["user"]), plain("WORKDIR", &["/home/user"])]);
+    }
+
+    #[test]
+    fn what_has_no_place_in_a_template_is_named_with_its_line() {
+        for (text, words) in [
+            ("", "Dockerfile"),
+            ("FROM a\nFROM b", "line 2: a second stage"),
+            ("FROM --platform=x a", "line 1: --platform"),
+            ("FROM $X", "${X} has no ARG"),
+            ("FROM a\nCOPY --from=b /x /y", "line 2: --from"),
+            ("FROM a\nCOPY ../x /y", "leads outside"),
+            ("FROM a\nADD https://e.com/x /y", "not from URLs"),
+            ("FROM a\nONBUILD RUN x", "line 2: this instruction"),
+            ("FROM a\nENV A='b", "a quote is not closed"),
+            ("FROM a\nNONSENSE x", "line"),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains(words), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_was_written_is_read_as_the_same_steps() {
+        let recipe = Template::from_image("debian:12")
+            .set_envs([("A", "it's")])
+            .copy("x", "/x")
+            .run("echo $A | wc -c")
+            .workdir("/w")
+            .user("me");
+        let text = recipe.to_dockerfile().unwrap();
+        let read = steps(&text);
+        let written = recipe.start_build(false, &[]).steps.unwrap();
+        let written: Vec<_> = written.into_iter().map(|step| (step.r#type, step.args.unwrap())).collect();
+        assert_eq!(read[2..], written);
+        assert!(Template::from_template("x").to_dockerfile().unwrap_err().to_string().contains("no Dockerfile"));
+    }
+}

@@ -1,0 +1,241 @@
+//! The steps of a recipe.
+
+use std::fmt::Write;
+
+use super::{Step, StepKind, Template};
+use crate::sandbox::is_env_name;
+use crate::shell::quote;
+
+/// Files to copy into a template: see [`Template::copy_files`].
+#[derive(Clone, Debug)]
+#[must_use = "it says what to copy, and copies nothing"]
+pub struct CopyFiles {
+    pub(super) from: String,
+    pub(super) to: String,
+    user: Option<String>,
+    mode: Option<u32>,
+    pub(super) forced: bool,
+    pub(super) follow_links: bool,
+    pub(super) gzip: bool,
+}
+
+impl CopyFiles {
+    /// Copies `from`, a path or glob below the [context](Template::context), to `to`. Of a directory its content is copied.
+    pub fn new(from: impl Into<String>, to: impl Into<String>) -> Self {
+        Self {
+            from: from.into(),
+            to: to.into(),
+            user: None,
+            mode: None,
+            forced: false,
+            follow_links: false,
+            gzip: true,
+        }
+    }
+
+    /// Whom they belong to.
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// Their permissions, such as `0o755`. Default: those they have here.
+    pub fn mode(mut self, mode: u32) -> Self {
+        self.mode = Some(mode);
+        self
+    }
+
+    /// Uploads them even if the server has them, and builds the step anew.
+    pub fn force_upload(mut self) -> Self {
+        self.forced = true;
+        self
+    }
+
+    /// Copies what symbolic links lead to, in place of the links. Default: the links.
+    pub fn resolve_symlinks(mut self, resolve: bool) -> Self {
+        self.follow_links = resolve;
+        self
+    }
+
+    /// Whether the upload is compressed. Default: it is.
+    pub fn gzip(mut self, gzip: bool) -> Self {
+        self.gzip = gzip;
+        self
+    }
+
+    pub(super) fn args(&self) -> Vec<String> {
+        let mode = self.mode.map(|mode| format!("{mode:04o}"));
+        vec![self.from.clone(), self.to.clone(), self.user.clone().unwrap_or_default(), mode.unwrap_or_default()]
+    }
+
+    /// The rule that a path breaks.
+    fn wrong(&self) -> Option<String> {
+        let from = &self.from;
+        if from.trim().is_empty() || self.to.trim().is_empty() {
+            return Some(format!("copy: {from:?} to {:?}: a path is empty", self.to));
+        }
+        if from.starts_with(['/', '\\']) || from.split(['/', '\\']).any(|part| part == "..") {
+            return Some(format!("copy: {from:?} leads outside of the context; move the context, or the files"));
+        }
+        self.mode.filter(|mode| *mode > 0o7777).map(|mode| format!("copy: mode {mode:#o} is more than 0o7777"))
+    }
+}
+
+impl Template {
+    /// Copies a path or glob below the [context](Self::context). Of a directory its content is copied.
+    pub fn copy(self, from: impl Into<String>, to: impl Into<String>) -> Self {
+        self.copy_files(CopyFiles::new(from, to))
+    }
+
+    /// Copies files with more to say about them.
+    pub fn copy_files(mut self, copy: CopyFiles) -> Self {
+        if let Some(rule) = copy.wrong() {
+            self.refuse(rule);
+        }
+        let forced = self.forced || copy.forced;
+        self.steps.push(Step { kind: StepKind::Copy(copy), forced });
+        self
+    }
+
+    /// Runs a line in a shell.
+    pub fn run(self, command: impl Into<String>) -> Self {
+        self.run_line(command.into(), None)
+    }
+
+    /// Runs a line in a shell as somebody.
+    pub fn run_as(self, user: impl Into<String>, command: impl Into<String>) -> Self {
+        self.run_line(command.into(), Some(user.into()))
+    }
+
+    /// Runs lines in one shell, each if the one before succeeded.
+    pub fn run_all<S: AsRef<str>>(self, commands: impl IntoIterator<Item = S>) -> Self {
+        let lines: Vec<String> = commands.into_iter().map(|line| line.as_ref().to_owned()).collect();
+        self.run_line(lines.join(" && "), None)
+    }
+
+    /// Removes a path, with all below it; a missing one is fine.
+    pub fn remove(self, path: &str) -> Self {
+        let path = quote(path);
+        self.run(format!("rm -r -f {path}"))
+    }
+
+    /// Renames a path.
+    pub fn rename(self, from: &str, to: &str) -> Self {
+        let (from, to) = (quote(from), quote(to));
+        self.run(format!("mv {from} {to}"))
+    }
+
+    /// Makes a directory with its parents.
+    pub fn make_dir(self, path: &str) -> Self {
+        let path = quote(path);
+        self.run(format!("mkdir -p {path}"))
+    }
+
+    /// Makes a symbolic link at `link` that leads to `target`.
+    pub fn make_symlink(self, target: &str, link: &str) -> Self {
+        let (target, link) = (quote(target), quote(link));
+        self.run(format!("ln -s {target} {link}"))
+    }
+
+    /// Where the next steps, and the commands of its sandboxes, run.
+    pub fn workdir(self, path: impl Into<String>) -> Self {
+        self.plain("WORKDIR", vec![path.into()])
+    }
+
+    /// Whom the next steps, and the commands of its sandboxes, run as.
+    pub fn user(self, user: impl Into<String>) -> Self {
+        self.plain("USER", vec![user.into()])
+    }
+
+    /// Environment variables of the next steps and of its sandboxes.
+    pub fn set_envs<N: Into<String>, V: Into<String>>(self, variables: impl IntoIterator<Item = (N, V)>) -> Self {
+        let pairs: Vec<String> = variables.into_iter().flat_map(|(name, value)| [name.into(), value.into()]).collect();
+        let mut template = self;
+        if let Some(name) = pairs.iter().step_by(2).find(|name| !is_env_name(name)) {
+            template.refuse(format!("set_envs: {name:?} is no name for an environment variable"));
+        }
+        if pairs.is_empty() { template } else { template.plain("ENV", pairs) }
+    }
+
+    /// Installs Python packages for everybody; none given: the project in the working directory.
+    pub fn pip_install<S: AsRef<str>>(self, packages: impl IntoIterator<Item = S>) -> Self {
+        let packages = words(packages);
+        let packages = if packages.is_empty() { " .".to_owned() } else { packages };
+        self.run_as("root", format!("pip install{packages}"))
+    }
+
+    /// Installs Node packages for everybody; none given: those of the project in the working directory, for it alone.
+    pub fn npm_install<S: AsRef<str>>(self, packages: impl IntoIterator<Item = S>) -> Self {
+        match words(packages) {
+            none if none.is_empty() => self.run("npm install"),
+            packages => self.run_as("root", format!("npm install -g{packages}")),
+        }
+    }
+
+    /// Installs packages by Bun for everybody; none given: those of the project in the working directory, for it alone.
+    pub fn bun_install<S: AsRef<str>>(self, packages: impl IntoIterator<Item = S>) -> Self {
+        match words(packages) {
+            none if none.is_empty() => self.run("bun install"),
+            packages => self.run_as("root", format!("bun install -g{packages}")),
+        }
+    }
+
+    /// Installs Debian packages.
+    pub fn apt_install<S: AsRef<str>>(mut self, packages: impl IntoIterator<Item = S>) -> Self {
+        let packages = words(packages);
+        if packages.is_empty() {
+            self.refuse("apt_install: no package is named");
+        }
+        self.run_as(
+            "root",
+            format!(
+                "apt-get update && DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes apt-get install -y{packages}"
+            ),
+        )
+    }
+
+    /// Clones a repository: a branch, to a path, and no more than `depth` commits of it, where these are given.
+    pub fn git_clone(self, url: &str, path: Option<&str>, branch: Option<&str>, depth: Option<u32>) -> Self {
+        let mut line = format!("git clone {}", quote(url));
+        if let Some(branch) = branch {
+            let _ = write!(line, " --branch {} --single-branch", quote(branch));
+        }
+        if let Some(depth) = depth {
+            let _ = write!(line, " --depth {depth}");
+        }
+        if let Some(path) = path {
+            let _ = write!(line, " {}", quote(path));
+        }
+        self.run(line)
+    }
+
+    /// Adds servers to the MCP gateway of a template that has one.
+    pub fn add_mcp_server<S: AsRef<str>>(self, servers: impl IntoIterator<Item = S>) -> Self {
+        let servers = words(servers);
+        self.run_as("root", format!("mcp-gateway pull{servers}"))
+    }
+
+    pub(super) fn run_line(mut self, command: String, user: Option<String>) -> Self {
+        if command.trim().is_empty() {
+            self.refuse("run: the command is empty");
+        }
+        self.plain("RUN", std::iter::once(command).chain(user).collect())
+    }
+
+    pub(super) fn plain(mut self, kind: &'static str, args: Vec<String>) -> Self {
+        if args.iter().any(|arg| arg.contains('\0')) {
+            self.refuse(format!("{kind}: an argument holds a NUL character"));
+        }
+        if kind != "ENV" && args.iter().any(|arg| arg.trim().is_empty()) {
+            self.refuse(format!("{kind}: an argument is empty"));
+        }
+        let forced = self.forced;
+        self.steps.push(Step { kind: StepKind::Plain(kind, args), forced });
+        self
+    }
+}
+
+/// Words for a shell, each after a space.
+fn words<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> String {
+    words.into_iter().map(|word| format!(" {}", quote(word.as_ref()))).collect()
+}
