@@ -306,10 +306,8 @@ impl Watch {
 
 /// Whether the same question may be answered later.
 fn may_pass(error: &Error) -> bool {
-    match error.kind() {
-        ErrorKind::InvalidArgument | ErrorKind::Authentication | ErrorKind::NotFound | ErrorKind::Unsupported => false,
-        _ => true,
-    }
+    use ErrorKind::{Authentication, InvalidArgument, NotFound, Unsupported};
+    !matches!(error.kind(), InvalidArgument | Authentication | NotFound | Unsupported)
 }
 
 fn failed(reason: Option<api::BuildStatusReason>) -> Error {
