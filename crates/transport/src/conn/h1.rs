@@ -56,7 +56,7 @@ impl H1Connection {
         }
         let before = self.wire.bytes_written();
         if let Err(error) = self.sender.ready().await {
-            return Err(Failure::not_sent(error));
+            return Err(self.unsent(error));
         }
         match self.sender.try_send_request(request).await {
             Ok(response) => {
@@ -64,9 +64,15 @@ impl H1Connection {
                 Ok((response, self))
             }
             // Bytes that reached the kernel may have reached the server, whatever became of the request object.
-            Err(error) if self.wire.bytes_written() == before => Err(Failure::not_sent(error.into_error())),
+            Err(error) if self.wire.bytes_written() == before => Err(self.unsent(error.into_error())),
             Err(error) => Err(Failure::unknown(cause(&error), None, error.into_error())),
         }
+    }
+
+    /// What is known of a request of which nothing was written before the connection ended.
+    fn unsent(&self, error: hyper::Error) -> Failure {
+        // A body that fails is no fault of the connection.
+        if self.reused || error.is_user() { Failure::not_sent(error) } else { Failure::unserved(error) }
     }
 }
 

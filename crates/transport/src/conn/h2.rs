@@ -224,11 +224,16 @@ impl H2Connection {
         self.opened_at.elapsed() >= age.mul_f64(f64::from(self.jitter) / 1000.0)
     }
 
+    /// What is known of a request whose head was not written before the connection ended.
+    fn unsent(&self, error: h2::Error) -> Failure {
+        if self.served_nothing() { Failure::unserved(error) } else { Failure::not_sent(error) }
+    }
+
     /// What is known of a request whose stream ended in an error.
     fn classify(&self, error: h2::Error, stream_id: u32) -> Failure {
         let wire = &self.facts.wire;
         if wire.highest_headers() < stream_id {
-            return Failure::not_sent(error);
+            return self.unsent(error);
         }
         if error.is_reset() && error.is_remote() {
             let code = error.reason().map_or(0, u32::from);

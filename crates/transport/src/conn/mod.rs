@@ -23,9 +23,23 @@ pub(crate) struct Failure {
 impl Failure {
     /// The connection ended before any byte of the request's head was written.
     pub(crate) fn not_sent(source: impl Into<BoxError>) -> Self {
-        let source = source.into();
+        Self::queued(source.into(), false)
+    }
+
+    /// The same, where the connection served nothing before it ended: that counts as a failed dial, and as an attempt
+    /// of each request that was to use it.
+    pub(crate) fn unserved(source: impl Into<BoxError>) -> Self {
+        Self::queued(source.into(), true)
+    }
+
+    fn queued(source: BoxError, touched_socket: bool) -> Self {
         let detail = innermost(&source);
-        Self { outcome: Outcome::NotSent(NotSent { phase: Phase::Queue, touched_socket: false, detail }), source }
+        Self { outcome: Outcome::NotSent(NotSent { phase: Phase::Queue, touched_socket, detail }), source }
+    }
+
+    /// Whether it was a dial that failed, or a connection that counts as one.
+    pub(crate) fn is_failed_dial(&self) -> bool {
+        matches!(self.outcome, Outcome::NotSent(not_sent) if not_sent.touched_socket)
     }
 
     /// No connection could be had, for a reason that all who waited share.

@@ -111,15 +111,22 @@ impl Http1Pool {
             Ok(dialled) => self.open(dialled.stream).await,
             Err(failure) => Err(failure),
         };
-        match &opened {
-            Ok(_) => self.failed_dials.store(0, Ordering::Release),
-            // Dials that began in the same round count as one: the origin failed once, however many asked.
-            Err(_) => {
-                let next = round.saturating_add(1);
-                let _ = self.failed_dials.compare_exchange(round, next, Ordering::AcqRel, Ordering::Acquire);
-            }
+        if opened.is_err() {
+            self.dial_failed(round);
         }
         opened
+    }
+
+    /// A dial failed that began when so many had. Those of the same round count as one: the origin failed once, however
+    /// many asked.
+    pub(super) fn dial_failed(&self, round: u32) {
+        let next = round.saturating_add(1);
+        let _ = self.failed_dials.compare_exchange(round, next, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// A request was answered: the origin can be reached.
+    pub(super) fn served(&self) {
+        self.failed_dials.store(0, Ordering::Release);
     }
 
     /// How many dials have failed in a row.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::Uri;
 use http::uri::Scheme;
-use oncebox_policy::{Budget, Connection, Outcome, Phase};
+use oncebox_policy::{Budget, Connection, Phase};
 use tokio::time::Instant;
 
 use super::bound::Bound;
@@ -250,6 +250,7 @@ impl Origin {
             }
             proxy.tell(request.headers_mut());
         }
+        let round = self.http1.failed_dials();
         let (connection, room) = match self.http1.acquire(wanted.connection, wanted.class, progress).await {
             Ok(leased) => leased.into_parts(),
             Err(failure) => return not_sent(self.http2(wanted.class), failure, self.http1.failed_dials()),
@@ -260,22 +261,33 @@ impl Origin {
             let held = Box::new(HeldHttp1 { pool: self.http1.clone(), connection, room });
             response.map(|body| ResponseBody::http1(body, held))
         });
-        Attempted { connection: Some(id), result, failed_dials: 0, other_connection: false }
+        match &result {
+            Ok(_) => self.http1.served(),
+            Err(failure) if failure.is_failed_dial() => self.http1.dial_failed(round),
+            Err(_) => {}
+        }
+        let failed_dials = counted_dials(result.as_ref().err(), self.http1.failed_dials());
+        Attempted { connection: Some(id), result, failed_dials, other_connection: false }
     }
 }
 
 fn attempted_http2(pool: &Http2Pool, id: u64, result: Result<H2Response, Failure>) -> Attempted {
     let other_connection = result.is_err() && pool.has_other(Some(id));
+    let failed_dials = counted_dials(result.as_ref().err(), pool.failed_dials());
     let result = result.map(|H2Response { response, guard }| response.map(|body| ResponseBody::http2(body, guard)));
-    Attempted { connection: Some(id), result, failed_dials: 0, other_connection }
+    Attempted { connection: Some(id), result, failed_dials, other_connection }
 }
 
 fn not_sent(pool: &Http2Pool, failure: Failure, failed_dials: u32) -> Attempted {
-    // It counts for the wait only where it was the dial that failed.
-    let dial = matches!(failure.outcome, Outcome::NotSent(not_sent) if not_sent.phase.is_dial());
-    let failed_dials = if dial { failed_dials.max(1) } else { 0 };
+    let failed_dials = counted_dials(Some(&failure), failed_dials);
     let other_connection = pool.has_other(None);
     Attempted { connection: None, result: Err(failure), failed_dials, other_connection }
+}
+
+/// How many dials have failed in a row, where it was a dial that failed: for the wait nothing else counts.
+fn counted_dials(failure: Option<&Failure>, failed_dials: u32) -> u32 {
+    // Another connection may have been answered in the meantime.
+    if failure.is_some_and(Failure::is_failed_dial) { failed_dials.max(1) } else { 0 }
 }
 
 /// How the loop wants its next attempt made.

@@ -41,7 +41,7 @@ impl Exchange {
             Ok(sent) => sent,
             Err(error) => {
                 permit.lost();
-                return Err(Failure::not_sent(error));
+                return Err(permit.connection().unsent(error));
             }
         };
         let stream_id = response.stream_id().as_u32();
