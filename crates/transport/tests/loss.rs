@@ -180,6 +180,14 @@ async fn goaway_for_the_first_request_for_ever_ends_in_a_typed_error_after_few_d
     .await;
 }
 
+/// The first GOAWAY promises whatever is sent, and only the second says that it was nothing.
+#[tokio::test(start_paused = true)]
+async fn goaway_in_two_phases_that_serve_nothing_is_as_one() {
+    let goaway = |last| Fault::goaway().last(last).debug("full");
+    let rule = Rule::at(Moment::Preface).does(goaway(LastId::Max)).does(Fault::Wait(5)).does(goaway(LastId::Id(0)));
+    goaway_for_ever(rule, &BODIES, 3).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn connections_that_are_closed_on_accept_for_ever_end_in_a_typed_error_after_few_dials() {
     for fault in [Fault::Close, Fault::Reset] {

@@ -4,7 +4,7 @@
 
 mod support;
 
-use oncebox_faults::{Fault, LastId, Moment, Number, Rule, Script, Settings, Then};
+use oncebox_faults::{Direction, Fault, Happening, LastId, Moment, Number, Rule, Script, Settings, Then};
 use oncebox_transport::policy::{Cause, Outcome, Unknown};
 use support::load::{BODIES, Payload, call, http2, post, posts, serve};
 
@@ -80,6 +80,33 @@ async fn a_goaway_in_two_phases_refuses_nothing() {
         let run = posts(&http2().build(), &server, CALLS / 2, AT_ONCE, payload).await;
         run.assert_all_done_once(&server, 2);
         println!("two phases: {} connections", server.log().totals().connections);
+    }
+}
+
+/// The exact one tells how long connections live, and so the next is dialled before that one is retired.
+#[tokio::test(start_paused = true)]
+async fn a_goaway_in_two_phases_teaches_how_long_connections_live() {
+    let retire = |first: LastId| {
+        Rule::at(Moment::Request)
+            .nth(5)
+            .does(Fault::Wait(10))
+            .does(Fault::goaway().last(first))
+            .does(Fault::Wait(10))
+            .does(Fault::goaway())
+    };
+    for first in [LastId::Exact, LastId::Max] {
+        let server = serve(Script::new().service_time_ms(100).rule(retire(first))).await;
+        posts(&http2().build(), &server, 20, 1, Payload::None).await.assert_all_done_once(&server, 0);
+        let events = server.log().events();
+        let first_of = |connection: u64, is: &dyn Fn(&Happening) -> bool| {
+            events.iter().position(|event| event.connection == connection && is(&event.what)).unwrap()
+        };
+        let goaway = |what: &Happening| matches!(what, Happening::Frame { direction: Direction::Sent, kind: 7, .. });
+        let accepted = |what: &Happening| *what == Happening::Accepted;
+        assert!(first_of(2, &accepted) > first_of(1, &goaway), "nothing was known then");
+        for connection in 2..4 {
+            assert!(first_of(connection + 1, &accepted) < first_of(connection, &goaway), "{first:?}: {connection}");
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use oncebox_transport::policy::{NotSent, Outcome, ReturnReason, Verdict, WaitRea
 use oncebox_transport::simulation::{self, Io};
 use oncebox_transport::{CallOptions, Client, Error, HttpVersion};
 use support::frames;
-use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{DuplexStream, duplex};
 use tokio::time::{Instant, sleep};
 
 const CALLS: usize = 20;
@@ -29,7 +29,9 @@ const ATTEMPTS: usize = 4;
 const PREFACE: usize = 24;
 
 /// What the far end of each connection does.
-type Peer = fn(DuplexStream) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+type Peer = fn(DuplexStream) -> Ending;
+
+type Ending = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// From now on this thread dials such connections. Returns how many it dialled.
 fn dial(peer: Peer) -> Arc<AtomicUsize> {
@@ -50,28 +52,56 @@ fn dial(peer: Peer) -> Arc<AtomicUsize> {
     dials
 }
 
-fn closes_at_once(socket: DuplexStream) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    Box::pin(async move { drop(socket) })
-}
-
 /// Long enough for all that can be queued to be queued: time is paused.
 const LATER: Duration = Duration::from_millis(1);
 
-fn closes_later(socket: DuplexStream) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+fn closes_at_once(socket: DuplexStream) -> Ending {
+    Box::pin(async move { drop(socket) })
+}
+
+fn closes_later(socket: DuplexStream) -> Ending {
     Box::pin(async move {
         sleep(LATER).await;
         drop(socket);
     })
 }
 
-fn goes_away_later(mut socket: DuplexStream) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+fn goes_away_later(mut socket: DuplexStream) -> Ending {
     Box::pin(async move {
         sleep(LATER).await;
-        let goaway = [[0, 0, 8, frames::GOAWAY].as_slice(), &[0; 5 + 8]].concat();
-        socket.write_all(&goaway).await.unwrap();
+        frames::write(&mut socket, frames::GOAWAY, 0, 0, &NONE).await;
         sleep(LATER).await;
     })
 }
+
+/// In a graceful shutdown (RFC 9113 §6.8).
+fn is_about_to_go_away(mut socket: DuplexStream) -> Ending {
+    Box::pin(async move {
+        frames::write(&mut socket, frames::GOAWAY, 0, 0, &WHATEVER_COMES).await;
+        sleep(LATER).await;
+    })
+}
+
+fn promises_and_closes_later(mut socket: DuplexStream) -> Ending {
+    Box::pin(async move {
+        sleep(LATER).await;
+        frames::write(&mut socket, frames::GOAWAY, 0, 0, &WHATEVER_COMES).await;
+        sleep(LATER).await;
+    })
+}
+
+fn reads_one_promises_and_closes(mut socket: DuplexStream) -> Ending {
+    Box::pin(async move {
+        frames::accept(&mut socket, &[]).await;
+        frames::next_request(&mut socket).await.unwrap();
+        frames::write(&mut socket, frames::GOAWAY, 0, 0, &WHATEVER_COMES).await;
+        sleep(LATER).await;
+    })
+}
+
+/// A last stream id, and an error code.
+const NONE: [u8; 8] = [0; 8];
+const WHATEVER_COMES: [u8; 8] = [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
 /// Calls at once to an origin by that name. Each peer has its own: an origin remembers its failed dials.
 async fn calls(host: &str, version: HttpVersion) -> Vec<Error> {
@@ -98,7 +128,14 @@ fn assert_each_connection_was_an_attempt(errors: &[Error]) {
 
 #[tokio::test(start_paused = true)]
 async fn connections_that_end_with_calls_queued_on_them_are_attempts_of_those_calls() {
-    for (host, peer) in [("at-once", closes_at_once as Peer), ("later", closes_later), ("goes-away", goes_away_later)] {
+    let peers: [(&str, Peer); 5] = [
+        ("closed", closes_at_once),
+        ("closed-later", closes_later),
+        ("goaway", goes_away_later),
+        ("graceful", is_about_to_go_away),
+        ("promised", promises_and_closes_later),
+    ];
+    for (host, peer) in peers {
         let dials = dial(peer);
         let began = Instant::now();
         assert_each_connection_was_an_attempt(&calls(host, HttpVersion::Http2).await);
@@ -108,6 +145,20 @@ async fn connections_that_end_with_calls_queued_on_them_are_attempts_of_those_ca
         // The shortest waits of three failed dials: half of 0.5 s, 0.75 s and 1.125 s.
         assert!(began.elapsed() >= Duration::from_millis(1187), "{:?}", began.elapsed());
     }
+}
+
+/// What was sent stays unknown, and what was not had its attempt.
+#[tokio::test(start_paused = true)]
+async fn a_promise_that_a_connection_ends_without_keeping_is_none() {
+    let dials = dial(reads_one_promises_and_closes);
+    let errors = calls("promised", HttpVersion::Http2).await;
+    let unknown = errors.iter().filter(|error| error.may_have_been_processed()).count();
+    assert!((1..CALLS).contains(&unknown), "{unknown}");
+    for error in &errors {
+        assert!(error.ledger().free_repeats_used() == 0 && error.attempts().len() <= ATTEMPTS, "{error}");
+    }
+    let dials = dials.load(Ordering::Relaxed);
+    assert!((ATTEMPTS..=4 * ATTEMPTS).contains(&dials), "{dials} connections");
 }
 
 /// Each exchange has a connection to itself there.

@@ -72,7 +72,11 @@ impl H1Connection {
     /// What is known of a request of which nothing was written before the connection ended.
     fn unsent(&self, error: hyper::Error) -> Failure {
         // A body that fails is no fault of the connection.
-        if self.reused || error.is_user() { Failure::not_sent(error) } else { Failure::unserved(error) }
+        if self.reused || error.is_user() {
+            Failure::not_sent(error)
+        } else {
+            Failure::unserved("the connection ended before it served anything".into(), error)
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::Reason;
 use h2::client::SendRequest;
-use oncebox_policy::Cause;
+use oncebox_policy::{Cause, ShortText};
 use tokio::time::Instant;
 
 use super::Failure;
@@ -36,11 +36,14 @@ const DATA_FRAME_BUDGET: usize = usize::MAX >> 1;
 /// Streams assumed to be allowed by a peer whose SETTINGS name no limit.
 const UNLIMITED: u32 = u32::MAX;
 
+/// The id in the first GOAWAY of a graceful shutdown (RFC 9113 §6.8).
+const NO_LAST_STREAM: u32 = (1 << 31) - 1;
+
 /// Who is told what happens to a connection: the pool.
 pub(crate) trait Owner: Send + Sync + 'static {
     /// The peer announced how many streams it allows.
     fn announced(&self, connection: &Arc<H2Connection>, cap: u32);
-    /// It ended, or lets no more streams in.
+    /// It ended, or lets no more streams in. Said again when more is known of that.
     fn lost(&self, connection: &Arc<H2Connection>);
     /// Time passed.
     fn tick(&self, connection: &Arc<H2Connection>);
@@ -137,7 +140,13 @@ impl H2Connection {
 
     /// The peer's GOAWAY, if one came: its last stream id.
     pub(crate) fn goaway_last_stream_id(&self) -> Option<u32> {
-        self.facts.wire.goaway().map(|goaway| goaway.last_stream_id)
+        self.facts.wire.goaway_last_stream_id()
+    }
+
+    /// The same, where it is the last stream that the peer served. The first GOAWAY of a graceful shutdown names the
+    /// highest id there is, and the exact one comes later (RFC 9113 §6.8).
+    pub(crate) fn retired_at(&self) -> Option<u32> {
+        self.goaway_last_stream_id().filter(|last| *last < NO_LAST_STREAM)
     }
 
     /// How many open streams a GOAWAY refuses, at most.
@@ -147,9 +156,20 @@ impl H2Connection {
         above.min(self.load.active())
     }
 
-    /// Whether it is over and was of no use: no request was answered, and no GOAWAY promises that any will be.
+    /// Whether it takes no more streams and was of no use: no request was answered, and none that was sent will be by
+    /// the promise of a GOAWAY.
     pub(crate) fn served_nothing(&self) -> bool {
-        !self.facts.wire.answered() && self.goaway_last_stream_id().is_none_or(|last| last == 0)
+        let wire = &self.facts.wire;
+        let is_promised = self.goaway_last_stream_id().is_some_and(|last| last > 0);
+        !wire.answered() && !(is_promised && wire.highest_headers() > 0 && !wire.ended())
+    }
+
+    /// How it ended that [served nothing](Self::served_nothing).
+    pub(crate) fn ended_unused(&self) -> ShortText {
+        match self.goaway_last_stream_id() {
+            Some(last) => ShortText::new(&format!("GOAWAY with last stream id {last} before it served anything")),
+            None => ShortText::new("the connection ended before it served anything"),
+        }
     }
 
     /// How many rounds of dials had failed when it was dialled.
@@ -226,7 +246,7 @@ impl H2Connection {
 
     /// What is known of a request whose head was not written before the connection ended.
     fn unsent(&self, error: h2::Error) -> Failure {
-        if self.served_nothing() { Failure::unserved(error) } else { Failure::not_sent(error) }
+        if self.served_nothing() { Failure::unserved(self.ended_unused(), error) } else { Failure::not_sent(error) }
     }
 
     /// What is known of a request whose stream ended in an error.

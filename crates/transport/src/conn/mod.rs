@@ -23,18 +23,16 @@ pub(crate) struct Failure {
 impl Failure {
     /// The connection ended before any byte of the request's head was written.
     pub(crate) fn not_sent(source: impl Into<BoxError>) -> Self {
-        Self::queued(source.into(), false)
+        let source = source.into();
+        let detail = innermost(&source);
+        Self { outcome: Outcome::NotSent(NotSent { phase: Phase::Queue, touched_socket: false, detail }), source }
     }
 
     /// The same, where the connection served nothing before it ended: that counts as a failed dial, and as an attempt
     /// of each request that was to use it.
-    pub(crate) fn unserved(source: impl Into<BoxError>) -> Self {
-        Self::queued(source.into(), true)
-    }
-
-    fn queued(source: BoxError, touched_socket: bool) -> Self {
-        let detail = innermost(&source);
-        Self { outcome: Outcome::NotSent(NotSent { phase: Phase::Queue, touched_socket, detail }), source }
+    pub(crate) fn unserved(detail: ShortText, source: impl Into<BoxError>) -> Self {
+        let not_sent = NotSent { phase: Phase::Queue, touched_socket: true, detail };
+        Self { outcome: Outcome::NotSent(not_sent), source: source.into() }
     }
 
     /// Whether it was a dial that failed, or a connection that counts as one.

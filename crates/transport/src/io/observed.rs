@@ -91,6 +91,11 @@ impl Wire {
         self.goaway.lock().clone()
     }
 
+    /// The lowest last stream id of all GOAWAYs.
+    pub(crate) fn goaway_last_stream_id(&self) -> Option<u32> {
+        self.goaway.lock().as_ref().map(|goaway| goaway.last_stream_id)
+    }
+
     /// Whether the peer began to answer any request.
     pub(crate) fn answered(&self) -> bool {
         self.answered.load(Ordering::Acquire)

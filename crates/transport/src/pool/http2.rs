@@ -1,6 +1,7 @@
 //! The HTTP/2 connections of one origin.
 
 mod dialling;
+mod ending;
 mod sharing;
 mod upkeep;
 
@@ -26,6 +27,7 @@ use crate::dial::{DialError, Dialer};
 use crate::observe::Shown;
 use crate::options::{Limits, TrafficClass};
 
+use ending::Draining;
 use upkeep::Peak;
 
 /// What a request wants of the pool.
@@ -75,7 +77,7 @@ pub(crate) struct Http2Pool {
 #[derive(Default)]
 struct State {
     learned: Learned,
-    draining: Vec<u64>,
+    draining: Vec<Draining>,
     /// No dial starts before, since earlier ones failed.
     not_before: Option<Instant>,
     /// Whether somebody will look again then.
@@ -218,45 +220,6 @@ impl Http2Pool {
             slow.not_before = None;
             self.settle(&mut slow, 0);
         }
-    }
-
-    /// The peer ended the connection, or lets no more streams in.
-    pub(super) fn lost(&self, connection: &Arc<H2Connection>) {
-        let mut slow = self.line.lock();
-        if !self.drain(&mut slow, connection) {
-            return;
-        }
-        if connection.served_nothing() {
-            let detail = match connection.goaway_last_stream_id() {
-                Some(last) => ShortText::new(&format!("GOAWAY with last stream id {last} before it served anything")),
-                None => ShortText::new("the connection ended before it served anything"),
-            };
-            self.dial_failed(&mut slow, connection.round(), Unavailable::new(Phase::Connect, detail));
-        }
-        // What a GOAWAY refuses comes back at once.
-        self.settle(&mut slow, connection.refused_streams() as usize);
-    }
-
-    /// The connection takes no more streams. `false`: that was so before.
-    fn drain(&self, slow: &mut Slow<'_>, connection: &Arc<H2Connection>) -> bool {
-        if !connection.drain() {
-            return false;
-        }
-        self.give_place_back();
-        let id = connection.id();
-        self.connections.rcu(|list| list.iter().filter(|open| open.id() != id).cloned().collect::<Vec<_>>());
-        slow.draining.push(id);
-        // A GOAWAY on an idle connection tells nothing of how long connections live.
-        if connection.load().active() > 0
-            && let Some(last) = connection.goaway_last_stream_id()
-        {
-            slow.learned.retired_at(last);
-            let lifetime = slow.learned.lifetime();
-            for open in self.connections.load().iter() {
-                open.load().set_lifetime(lifetime);
-            }
-        }
-        true
     }
 
     /// Without a lock, from the snapshot.

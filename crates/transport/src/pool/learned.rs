@@ -3,9 +3,6 @@
 /// Streams assumed to be allowed at once by a peer whose SETTINGS have not come (RFC 9113 §6.5.2 recommends no less).
 pub(super) const ASSUMED_CAP: u32 = 100;
 
-/// The id in the first GOAWAY of a graceful shutdown, which says nothing of how much was served (RFC 9113 §6.8).
-const NO_LAST_STREAM: u32 = (1 << 31) - 1;
-
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Learned {
@@ -21,11 +18,8 @@ impl Learned {
         self.cap = Some(cap);
     }
 
-    /// A connection on which streams were open was retired with this last stream id.
+    /// A connection on which streams were open was retired, and this was the last that it served.
     pub(super) fn retired_at(&mut self, last_stream_id: u32) {
-        if last_stream_id >= NO_LAST_STREAM {
-            return;
-        }
         // Clients use odd ids: 1 is the first stream, 3 the second. A connection that served none says nothing of how
         // long they live.
         let served = last_stream_id.div_ceil(2);
@@ -89,9 +83,8 @@ mod tests {
     }
 
     #[test]
-    fn a_graceful_announcement_and_an_unused_connection_say_nothing() {
+    fn an_unused_connection_says_nothing() {
         let mut learned = Learned::default();
-        learned.retired_at(i32::MAX as u32);
         learned.retired_at(0);
         assert_eq!(learned.lifetime(), u32::MAX);
     }

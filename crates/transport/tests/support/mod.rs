@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// A server whose connections are handled by a closure that is told the connection's number, from 0.
@@ -104,13 +104,13 @@ pub mod frames {
         pub payload: Vec<u8>,
     }
 
-    pub async fn accept(socket: &mut TcpStream, settings: &[u8]) {
+    pub async fn accept(socket: &mut (impl AsyncRead + AsyncWrite + Unpin), settings: &[u8]) {
         let mut preface = [0; 24];
         socket.read_exact(&mut preface).await.unwrap();
         write(socket, SETTINGS, 0, 0, settings).await;
     }
 
-    pub async fn write(socket: &mut TcpStream, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+    pub async fn write(socket: &mut (impl AsyncWrite + Unpin), kind: u8, flags: u8, stream: u32, payload: &[u8]) {
         let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
         frame.extend([kind, flags]);
         frame.extend(stream.to_be_bytes());
@@ -118,7 +118,7 @@ pub mod frames {
         let _ = socket.write_all(&frame).await;
     }
 
-    pub async fn read(socket: &mut TcpStream) -> Option<Frame> {
+    pub async fn read(socket: &mut (impl AsyncRead + Unpin)) -> Option<Frame> {
         let mut head = [0; 9];
         socket.read_exact(&mut head).await.ok()?;
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
@@ -129,7 +129,7 @@ pub mod frames {
     }
 
     /// The stream of the next request. Acknowledges nothing: the client does not insist.
-    pub async fn next_request(socket: &mut TcpStream) -> Option<u32> {
+    pub async fn next_request(socket: &mut (impl AsyncRead + Unpin)) -> Option<u32> {
         loop {
             let frame = read(socket).await?;
             if frame.kind == HEADERS {

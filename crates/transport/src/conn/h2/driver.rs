@@ -28,11 +28,20 @@ pub(super) struct Driver<O> {
     owner: Weak<O>,
     id: u64,
     cap: Option<u32>,
-    /// Whether the owner knows that the connection drains.
-    told: bool,
+    /// What was known when the owner was told last that the connection drains.
+    told: Option<KnownEnd>,
     pinger: Option<Pinger>,
     ticks: Interval,
     grace: Option<Pin<Box<tokio::time::Sleep>>>,
+}
+
+/// What is known of a connection's end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct KnownEnd {
+    /// That of the GOAWAYs so far.
+    last_stream_id: Option<u32>,
+    /// Nothing more can come.
+    ended: bool,
 }
 
 impl<O: Owner> Driver<O> {
@@ -44,7 +53,7 @@ impl<O: Owner> Driver<O> {
         liveness: Liveness,
     ) -> Self {
         let pinger = driver.ping_pong().map(|ping_pong| Pinger::new(ping_pong, liveness));
-        Self { driver, facts, connection, owner, id, cap: None, told: false, pinger, ticks: ticks(), grace: None }
+        Self { driver, facts, connection, owner, id, cap: None, told: None, pinger, ticks: ticks(), grace: None }
     }
 
     pub(super) async fn run(mut self) {
@@ -110,7 +119,9 @@ impl<O: Owner> Driver<O> {
     }
 
     fn lost(&mut self) {
-        if !std::mem::replace(&mut self.told, true)
+        let wire = &self.facts.wire;
+        let known = KnownEnd { last_stream_id: wire.goaway_last_stream_id(), ended: wire.ended() };
+        if self.told.replace(known) != Some(known)
             && let (Some(owner), Some(connection)) = (self.owner.upgrade(), self.connection.upgrade())
         {
             owner.lost(&connection);

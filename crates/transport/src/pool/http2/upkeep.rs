@@ -54,7 +54,7 @@ impl Owner for Http2Pool {
 
     fn ended(&self, id: u64) {
         let mut slow = self.line.lock();
-        slow.draining.retain(|draining| *draining != id);
+        slow.draining.retain(|draining| draining.id != id);
         self.settle(&mut slow, 0);
     }
 }
