@@ -160,8 +160,11 @@ impl H2Connection {
     /// the promise of a GOAWAY.
     pub(crate) fn served_nothing(&self) -> bool {
         let wire = &self.facts.wire;
-        let is_promised = self.goaway_last_stream_id().is_some_and(|last| last > 0);
-        !wire.answered() && !(is_promised && wire.highest_headers() > 0 && !wire.ended())
+        let will_serve = || {
+            let is_promised = self.goaway_last_stream_id().is_some_and(|last| last > 0);
+            is_promised && wire.highest_headers() > 0 && !wire.ended()
+        };
+        !wire.answered() && !will_serve()
     }
 
     /// How it ended that [served nothing](Self::served_nothing).
