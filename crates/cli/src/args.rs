@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use oncebox_policy::{MAX_RETRIES, retries_option};
 
+use crate::connection::ConnectionArgs;
 use crate::explain::ExplainArgs;
 use crate::faults::FaultsArgs;
 use crate::probe::ProbeArgs;
@@ -52,24 +53,12 @@ pub(crate) enum Task {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// Run on this machine, on an embedded server started for it
-    #[arg(long)]
-    pub(crate) local: bool,
-    /// With --local: run without isolating the sandbox from this machine
-    #[arg(long, requires = "local")]
-    pub(crate) no_isolation: bool,
     /// Run in this existing sandbox, and leave it running
     #[arg(long, value_name = "ID", conflicts_with_all = ["local", "template", "metadata"])]
     pub(crate) sandbox: Option<String>,
-    /// What to make the sandbox from
-    #[arg(long, value_name = "NAME", default_value = "base", value_parser = non_empty)]
-    pub(crate) template: String,
     /// Label the sandbox; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     pub(crate) metadata: Vec<(String, String)>,
-    /// Set an environment variable; may be repeated
-    #[arg(long, short, value_name = "NAME=VALUE", value_parser = pair)]
-    pub(crate) env: Vec<(String, String)>,
     /// Read environment variables from a file, one NAME=VALUE a line
     #[arg(long, value_name = "FILE")]
     pub(crate) env_file: Option<PathBuf>,
@@ -82,14 +71,27 @@ pub(crate) struct RunArgs {
     /// Pass standard input on to the command
     #[arg(long, short = 'i')]
     pub(crate) stdin: bool,
-    /// Kill the command after this many seconds; 0 is never
-    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = seconds, allow_hyphen_values = true)]
-    pub(crate) timeout: Duration,
     /// Print one JSON object when the command has ended, instead of its output as it comes
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
+    pub(crate) program: ProgramArgs,
+    #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
+}
+
+/// What runs in new sandboxes.
+#[derive(Debug, Args)]
+pub(crate) struct ProgramArgs {
+    /// What to make the sandbox from
+    #[arg(long, value_name = "NAME", default_value = "base", value_parser = non_empty)]
+    pub(crate) template: String,
+    /// Set an environment variable; may be repeated
+    #[arg(long, short, value_name = "NAME=VALUE", value_parser = pair)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Kill the command after this many seconds; 0 is never
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = seconds, allow_hyphen_values = true)]
+    pub(crate) timeout: Duration,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<String>,
@@ -117,52 +119,13 @@ pub(crate) struct FleetRunArgs {
     #[arg(long, short = 'c', value_name = "C", default_value_t = 50,
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) concurrency: u32,
-    /// Run on this machine, on an embedded server started for it
-    #[arg(long)]
-    pub(crate) local: bool,
-    /// With --local: run without isolating the sandboxes from this machine
-    #[arg(long, requires = "local")]
-    pub(crate) no_isolation: bool,
-    /// What to make the sandboxes from
-    #[arg(long, value_name = "NAME", default_value = "base", value_parser = non_empty)]
-    pub(crate) template: String,
-    /// Set an environment variable; may be repeated
-    #[arg(long, short, value_name = "NAME=VALUE", value_parser = pair)]
-    pub(crate) env: Vec<(String, String)>,
-    /// Kill each command after this many seconds; 0 is never
-    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = seconds, allow_hyphen_values = true)]
-    pub(crate) timeout: Duration,
     /// Print one JSON object a sandbox, and one for all at the end
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
+    pub(crate) program: ProgramArgs,
+    #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub(crate) command: Vec<String>,
-}
-
-/// Options of the client. The environment's: E2B_API_KEY, E2B_DOMAIN, E2B_API_URL, E2B_SANDBOX_URL, …
-#[derive(Debug, Args)]
-pub(crate) struct ConnectionArgs {
-    /// The provider's domain [env: E2B_DOMAIN] [default: e2b.app]
-    #[arg(long, value_name = "HOST", conflicts_with = "local")]
-    pub(crate) domain: Option<String>,
-    /// Where the control plane is [env: E2B_API_URL]
-    #[arg(long, value_name = "URL", conflicts_with = "local")]
-    pub(crate) api_url: Option<String>,
-    /// Where sandboxes are reached [env: E2B_SANDBOX_URL]
-    #[arg(long, value_name = "URL", conflicts_with = "local")]
-    pub(crate) sandbox_url: Option<String>,
-    /// Deadline of a control-plane call in seconds; 0 is none [default: 60]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true, conflicts_with = "local")]
-    pub(crate) request_timeout: Option<Duration>,
-    /// Retries of a control-plane call [default: 3]
-    #[arg(long, value_name = "N", value_parser = retries, allow_hyphen_values = true, conflicts_with = "local")]
-    pub(crate) retries: Option<u32>,
-    /// Repeats after failed connects and refusals [env: E2B_CONNECTION_RETRIES] [default: 3]
-    #[arg(long, value_name = "N", value_parser = retries, allow_hyphen_values = true, conflicts_with = "local")]
-    pub(crate) connection_retries: Option<u32>,
 }
 
 #[derive(Debug, Args)]

@@ -8,8 +8,6 @@ use serde_json::json;
 
 use crate::args::{FleetArgs, FleetRunArgs, FleetTask};
 use crate::exit::{self, Failure};
-use crate::run::connect;
-use crate::serve::{host, start_failure};
 use crate::signals::Signals;
 
 /// The variable in which each command finds its number.
@@ -46,7 +44,7 @@ pub(crate) async fn run(args: FleetArgs) -> Result<u8, Failure> {
 }
 
 async fn fleet(client: &Client, args: &FleetRunArgs, bar: &ProgressBar) -> FleetReport<CommandOutput, Error> {
-    let (template, creating, shown) = (args.template.clone(), client.clone(), bar.clone());
+    let (template, creating, shown) = (args.program.template.clone(), client.clone(), bar.clone());
     client
         .fleet()
         .concurrency(args.concurrency as usize)
@@ -60,9 +58,10 @@ async fn fleet(client: &Client, args: &FleetRunArgs, bar: &ProgressBar) -> Fleet
 }
 
 fn command(args: &FleetRunArgs, number: usize) -> Command {
-    let (program, arguments) = args.command.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
-    let mut command = Command::new(program).args(arguments).timeout(args.timeout);
-    for (name, value) in &args.env {
+    let (program, arguments) =
+        args.program.command.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+    let mut command = Command::new(program).args(arguments).timeout(args.program.timeout);
+    for (name, value) in &args.program.env {
         command = command.env(name, value);
     }
     command.env(NUMBER, number.to_string())
@@ -70,12 +69,8 @@ fn command(args: &FleetRunArgs, number: usize) -> Command {
 
 async fn client(args: &FleetRunArgs) -> Result<Client, Failure> {
     command(args, 0).validate().map_err(|error| Failure::usage(&error))?;
-    if args.local {
-        let builder = host(args.no_isolation)?.max_sandboxes(args.concurrency as usize + 16);
-        let server = builder.start().await.map_err(|error| start_failure(&error))?;
-        return Client::of(server).map_err(|error| Failure::of(&error, args.json));
-    }
-    connect(&args.connection, args.json)
+    // Some more than run at a time: a killed one is cleared away while the next is made.
+    args.connection.client(Some(args.concurrency as usize + 16), args.json).await
 }
 
 /// On a terminal only: `indicatif` draws nothing elsewhere.

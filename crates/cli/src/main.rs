@@ -1,6 +1,7 @@
 //! The `oncebox` command.
 
 mod args;
+mod connection;
 mod exit;
 mod explain;
 mod faults;

@@ -3,7 +3,6 @@
 mod progress;
 mod tally;
 
-use std::fmt::Display;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
-use oncebox_transport::{Body, CallOptions, Client, HttpVersion, Proxy, Response};
+use oncebox_transport::{Body, CallOptions, Client, Response};
 
 use crate::args::{retries, seconds};
+use crate::connection::NetworkArgs;
 use crate::exit::{Failure, PROBE_FAILED, print};
 use progress::Progress;
 use tally::Tally;
@@ -50,9 +50,6 @@ pub(crate) struct ProbeArgs {
     /// A header that carries r0, r1, … and stays the same over the attempts of a call
     #[arg(long, value_name = "NAME", value_parser = header_name)]
     request_id_header: Option<HeaderName>,
-    /// The HTTP version, 1.1 or 2 [default: what the server chooses over https, else 1.1]
-    #[arg(long, value_name = "VERSION", value_parser = http_version)]
-    http: Option<HttpVersion>,
     /// Retries after an answer or an unknown outcome [default: 3]
     #[arg(long, value_name = "N", value_parser = retries, allow_hyphen_values = true)]
     retries: Option<u32>,
@@ -62,25 +59,8 @@ pub(crate) struct ProbeArgs {
     /// Deadline of each call in seconds; 0 is none [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true)]
     timeout: Option<Duration>,
-    /// Accept any certificate; for tests only
-    #[arg(long, conflicts_with = "ca")]
-    insecure: bool,
-    /// Trust the certificates of this PEM file besides the platform's
-    #[arg(long, value_name = "FILE")]
-    ca: Option<PathBuf>,
-    /// The client's certificate, a PEM file with its chain, for servers that ask for one
-    #[arg(long, value_name = "FILE", requires = "key")]
-    cert: Option<PathBuf>,
-    /// The certificate's private key, a PEM file
-    #[arg(long, value_name = "FILE", requires = "cert")]
-    key: Option<PathBuf>,
-    /// Go through this proxy: http://, https://, socks5:// or socks5h://[USER:PASSWORD@]HOST:PORT [default: what HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY say]
-    // Not parsed by clap, which would print what is wrong, and with it a password.
-    #[arg(long, value_name = "URL")]
-    proxy: Option<String>,
-    /// Go through no proxy, whatever the environment says
-    #[arg(long, conflicts_with = "proxy")]
-    no_proxy: bool,
+    #[command(flatten)]
+    network: NetworkArgs,
     /// Connect to this Unix socket, whatever host the URL names
     #[cfg(unix)]
     #[arg(long, value_name = "PATH", conflicts_with_all = ["proxy", "no_proxy"])]
@@ -156,7 +136,7 @@ struct Plan {
 impl Plan {
     fn new(args: &ProbeArgs) -> Result<Self, Failure> {
         let uri = uri(&args.url)?;
-        let mut client = Client::builder().http_version(args.http.unwrap_or_default());
+        let mut client = args.network.transport()?.http_version(args.network.http.unwrap_or_default());
         if let Some(retries) = args.retries {
             client = client.retries(retries);
         }
@@ -165,27 +145,6 @@ impl Plan {
         }
         if let Some(timeout) = args.timeout {
             client = client.request_timeout(timeout);
-        }
-        client = client.danger_accept_invalid_certificates(args.insecure);
-        if let Some(path) = &args.ca {
-            let wrong = |error: &dyn Display| Failure::usage(format!("--ca {}: {error}", path.display()));
-            let pem = std::fs::read(path).map_err(|error| wrong(&error))?;
-            client = client.add_root_certificates(&pem).map_err(|error| wrong(&error))?;
-        }
-        if let (Some(cert), Some(key)) = (&args.cert, &args.key) {
-            let read = |option: &str, path: &PathBuf| {
-                let wrong = |error| Failure::usage(format!("{option} {}: {error}", path.display()));
-                std::fs::read(path).map_err(wrong)
-            };
-            let (chain, key) = (read("--cert", cert)?, read("--key", key)?);
-            client = client.client_certificate(&chain, &key).map_err(|error| Failure::usage(error.to_string()))?;
-        }
-        if let Some(proxy) = &args.proxy {
-            let proxy = Proxy::new(proxy).map_err(|error| Failure::usage(format!("--proxy: {error}")))?;
-            client = client.proxy(proxy);
-        }
-        if args.no_proxy {
-            client = client.no_proxy();
         }
         #[cfg(unix)]
         if let Some(path) = &args.unix_socket {
@@ -266,12 +225,4 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
 
 fn header_name(text: &str) -> Result<HeaderName, String> {
     HeaderName::try_from(text.trim()).map_err(|_| "it is no name for a header".to_owned())
-}
-
-fn http_version(text: &str) -> Result<HttpVersion, String> {
-    match text {
-        "1.1" => Ok(HttpVersion::Http1),
-        "2" => Ok(HttpVersion::Http2),
-        _ => Err("it must be 1.1 or 2".to_owned()),
-    }
 }

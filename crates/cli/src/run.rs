@@ -10,9 +10,8 @@ use oncebox::{Client, Command, CommandEvent, CommandHandle, Error, ErrorKind, Sa
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinHandle;
 
-use crate::args::{ConnectionArgs, RunArgs};
+use crate::args::RunArgs;
 use crate::exit::{self, Failure};
-use crate::serve::{host, start_failure};
 use crate::signals::Signals;
 use report::Report;
 
@@ -35,7 +34,7 @@ const STDIN_PIECE: usize = 64 << 10;
 pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
     let command = command(&args)?;
     let mut signals = Signals::new()?;
-    let client = client(&args).await?;
+    let client = args.connection.client(None, args.json).await?;
     let result = in_sandbox(&client, &args, command, &mut signals).await;
     client.close().await;
     result
@@ -123,7 +122,7 @@ async fn output(handle: &mut CommandHandle, args: &RunArgs, report: &mut Report)
             CommandEvent::Exit(exit) => {
                 let ended = report.exit(exit);
                 if ended.timed_out && !args.json {
-                    exit::say(format!("the command was killed after {:?} (--timeout)", args.timeout));
+                    exit::say(format!("the command was killed after {:?} (--timeout)", args.program.timeout));
                 }
                 return Ok(ended.code);
             }
@@ -157,7 +156,7 @@ async fn make(client: &Client, args: &RunArgs) -> Result<Sandbox, Error> {
     if let Some(id) = &args.sandbox {
         return Sandbox::connect(client, id).await;
     }
-    let mut create = Sandbox::create(client).template(&args.template).lifetime(LIFETIME);
+    let mut create = Sandbox::create(client).template(&args.program.template).lifetime(LIFETIME);
     for (name, value) in &args.metadata {
         create = create.metadata(name, value);
     }
@@ -226,50 +225,11 @@ fn pass_stdin(sandbox: Sandbox, pid: u32) -> JoinHandle<()> {
     })
 }
 
-async fn client(args: &RunArgs) -> Result<Client, Failure> {
-    if args.local {
-        let host = host(args.no_isolation)?;
-        let server = host.start().await.map_err(|error| start_failure(&error))?;
-        return Client::of(server).map_err(|error| Failure::of(&error, args.json));
-    }
-    connect(&args.connection, args.json)
-}
-
-/// A client of a provider.
-pub(crate) fn connect(args: &ConnectionArgs, json: bool) -> Result<Client, Failure> {
-    let ConnectionArgs { domain, api_url, sandbox_url, request_timeout, retries, connection_retries } = args;
-    let mut builder = Client::builder();
-    if let Some(domain) = domain {
-        builder = builder.domain(domain);
-    }
-    if let Some(url) = api_url {
-        builder = builder.api_url(url);
-    }
-    if let Some(url) = sandbox_url {
-        builder = builder.sandbox_url(url);
-    }
-    if let Some(timeout) = request_timeout {
-        builder = builder.request_timeout(*timeout);
-    }
-    if let Some(retries) = retries {
-        builder = builder.retries(*retries);
-    }
-    if let Some(retries) = connection_retries {
-        builder = builder.connection_retries(*retries);
-    }
-    builder.build().map_err(|error| match error.kind() {
-        ErrorKind::Authentication => Failure::usage(
-            "no API key: set E2B_API_KEY to use a sandbox provider, or add --local to run on this machine",
-        ),
-        _ => Failure::of(&error, json),
-    })
-}
-
 fn command(args: &RunArgs) -> Result<Command, Failure> {
-    let Some((program, arguments)) = args.command.split_first() else {
+    let Some((program, arguments)) = args.program.command.split_first() else {
         return Err(Failure::usage("the command is empty"));
     };
-    let mut command = Command::new(program).args(arguments).timeout(args.timeout).stdin(args.stdin);
+    let mut command = Command::new(program).args(arguments).timeout(args.program.timeout).stdin(args.stdin);
     if let Some(path) = &args.env_file {
         let text =
             read_env_file(path).map_err(|error| Failure::usage(format!("--env-file {}: {error}", path.display())))?;
@@ -288,7 +248,7 @@ fn command(args: &RunArgs) -> Result<Command, Failure> {
             command = command.env(name.trim(), value);
         }
     }
-    for (name, value) in &args.env {
+    for (name, value) in &args.program.env {
         command = command.env(name, value);
     }
     if let Some(cwd) = &args.cwd {

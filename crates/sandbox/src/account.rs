@@ -43,9 +43,12 @@ impl Account<'_> {
     ///
     /// # Errors
     ///
-    /// As [`api_keys`](Self::api_keys). Where the answer is lost, a key that has this name since the call began, and that no
-    /// key had before, is deleted, since nobody has its secret, and another one is made. When that cannot be told, the error
-    /// names [candidates](Error::candidates).
+    /// As [`api_keys`](Self::api_keys). Where the answer is lost, the one key that has this name since the call began, and that
+    /// no key had before, is deleted when `settle` is over and it was not used, since nobody has its secret, and another one is
+    /// made. When that cannot be told, the error names [candidates](Error::candidates).
+    ///
+    /// The protocol has nothing but the name to tell a key by: where two processes make keys of one name at the same moment
+    /// and one request is lost, the other's key may be taken for the lost one. Give keys names of their own.
     pub async fn create_api_key(&self, name: &str) -> Result<CreatedApiKey, Error> {
         const ACTION: &str = "create an API key";
         let body = api::NewApiKey { name: name.to_owned() };
@@ -56,7 +59,7 @@ impl Account<'_> {
                 Ok(made) => return Ok(made),
                 Err(lost) => lost?,
             };
-            if let Some(orphan) = mint.find(lost.clone()).await? {
+            if let Some(orphan) = mint.find_orphan(lost.clone()).await? {
                 mint.delete(&operations::DELETE_API_KEY, &orphan.id, lost.clone()).await?;
             }
             mint.again(&lost)?;

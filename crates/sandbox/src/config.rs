@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use oncebox_transport::policy::retries_option;
+use oncebox_transport::policy::{Policy, retries_option};
 use oncebox_transport::{BoxError, HttpVersion};
 
 use crate::endpoint::{DEFAULT_DOMAIN, Endpoint};
@@ -51,9 +51,19 @@ pub(crate) struct Given {
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) retries: Option<u32>,
     pub(crate) connection_retries: Option<u32>,
+    pub(crate) policy: Option<Policy>,
     pub(crate) http_version: Option<HttpVersion>,
+    pub(crate) max_connections: Option<usize>,
+    pub(crate) keepalive_expiry: Option<Duration>,
+    /// Chain and key, in PEM form.
+    pub(crate) client_certificate: Option<(Vec<u8>, Vec<u8>)>,
     pub(crate) creates: CreateOptions,
+    /// For every request.
     pub(crate) headers: Vec<(String, String)>,
+    /// For the control plane alone.
+    pub(crate) api_headers: Vec<(String, String)>,
+    /// What the environment has no say in, and cannot be wrong.
+    pub(crate) transport: oncebox_transport::ClientBuilder,
 }
 
 /// Options as they hold.
@@ -63,7 +73,10 @@ pub(crate) struct Config {
     pub(crate) credentials: Option<Credentials>,
     pub(crate) endpoint: Endpoint,
     pub(crate) creates: CreateOptions,
+    /// For every request.
     pub(crate) headers: HeaderMap,
+    /// For the control plane alone.
+    pub(crate) api_headers: HeaderMap,
     pub(crate) transport: oncebox_transport::Client,
 }
 
@@ -76,57 +89,19 @@ impl Config {
             (key, _) => Some(api_key(key.clone().or_else(|| variable("E2B_API_KEY")))?),
         };
         let endpoint = endpoint(&given, &variable)?;
-        let headers =
-            given.headers.iter().map(|(name, value)| header("api_header", name, value)).collect::<Result<_, _>>()?;
+        let headers = |option: &str, given: &[(String, String)]| {
+            given.iter().map(|(name, value)| header(option, name, value)).collect::<Result<HeaderMap, _>>()
+        };
+        let (headers, api_headers) = (headers("header", &given.headers)?, headers("api_header", &given.api_headers)?);
 
-        let mut transport = oncebox_transport::Client::builder();
-        for pem in &given.root_certificates {
-            transport =
-                transport.add_root_certificates(pem).map_err(|e| Error::invalid(format!("root_certificates: {e}")))?;
-        }
-        if given.retries.is_some() || given.lookups.is_some() {
-            let mut policy = oncebox_transport::policy::Policy::default();
-            policy.lookups = given.lookups.unwrap_or(policy.lookups);
-            transport = transport.policy(policy);
-        }
-        if let Some(timeout) = given.request_timeout {
-            transport = transport.request_timeout(timeout);
-        }
-        if let Some(given) = given.retries {
-            transport = transport.retries(retries("retries", &given.to_string())?);
-        }
-        let connection_retries = match given.connection_retries {
-            Some(given) => Some(retries("connection_retries", &given.to_string())?),
-            None => {
-                let name = "E2B_CONNECTION_RETRIES";
-                variable(name).map(|text| retries(name, &text)).transpose()?
-            }
-        };
-        if let Some(retries) = connection_retries {
-            transport = transport.connection_retries(retries);
-        }
-        let version = match given.http_version {
-            Some(version) => Some(version),
-            None => http_version(&variable)?,
-        };
-        if let Some(version) = version {
-            transport = transport.http_version(version);
-        }
-        if let Some(connections) = number(&variable, "E2B_MAX_CONNECTIONS")? {
-            if connections == 0 {
-                return Err(Error::invalid("E2B_MAX_CONNECTIONS: 0 would leave no connection; give 1 or more"));
-            }
-            transport = transport.max_connections(connections as usize);
-        }
-        if let Some(seconds) = number(&variable, "E2B_KEEPALIVE_EXPIRY")? {
-            transport = transport.keepalive_expiry(Duration::from_secs(seconds.into()));
-        }
+        let transport = transport(&given, &variable)?;
         Ok(Self {
             api_key: Mutex::new(api_key),
             credentials: given.credentials,
             endpoint,
             creates: given.creates,
             headers,
+            api_headers,
             transport: transport.build(),
         })
     }
@@ -136,6 +111,69 @@ impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config").field("endpoint", &self.endpoint).finish_non_exhaustive()
     }
+}
+
+fn transport(
+    given: &Given,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<oncebox_transport::ClientBuilder, Error> {
+    let mut transport = given.transport.clone();
+    for pem in &given.root_certificates {
+        transport =
+            transport.add_root_certificates(pem).map_err(|e| Error::invalid(format!("root_certificates: {e}")))?;
+    }
+    if let Some((chain, key)) = &given.client_certificate {
+        transport = transport.client_certificate(chain, key).map_err(|e| Error::invalid(e.to_string()))?;
+    }
+    if given.policy.is_some() || given.lookups.is_some() {
+        let mut policy = given.policy.clone().unwrap_or_default();
+        policy.lookups = given.lookups.unwrap_or(policy.lookups);
+        transport = transport.policy(policy);
+    }
+    if let Some(timeout) = given.request_timeout {
+        transport = transport.request_timeout(timeout);
+    }
+    if let Some(given) = given.retries {
+        transport = transport.retries(retries("retries", &given.to_string())?);
+    }
+    let connection_retries = match (given.connection_retries, &given.policy) {
+        (Some(given), _) => Some(retries("connection_retries", &given.to_string())?),
+        // It says how many.
+        (None, Some(_)) => None,
+        (None, None) => {
+            let name = "E2B_CONNECTION_RETRIES";
+            variable(name).map(|text| retries(name, &text)).transpose()?
+        }
+    };
+    if let Some(retries) = connection_retries {
+        transport = transport.connection_retries(retries);
+    }
+    let version = match given.http_version {
+        Some(version) => Some(version),
+        None => http_version(variable)?,
+    };
+    if let Some(version) = version {
+        transport = transport.http_version(version);
+    }
+    let connections = match given.max_connections {
+        Some(connections) => Some(("max_connections", connections)),
+        None => number(variable, "E2B_MAX_CONNECTIONS")?.map(|number| ("E2B_MAX_CONNECTIONS", number as usize)),
+    };
+    match connections {
+        Some((name, 0)) => {
+            return Err(Error::invalid(format!("{name}: 0 would leave no connection; give 1 or more")));
+        }
+        Some((_, connections)) => transport = transport.max_connections(connections),
+        None => {}
+    }
+    let expiry = match given.keepalive_expiry {
+        Some(expiry) => Some(expiry),
+        None => number(variable, "E2B_KEEPALIVE_EXPIRY")?.map(|seconds| Duration::from_secs(seconds.into())),
+    };
+    Ok(match expiry {
+        Some(expiry) => transport.keepalive_expiry(expiry),
+        None => transport,
+    })
 }
 
 fn endpoint(given: &Given, variable: &dyn Fn(&str) -> Option<String>) -> Result<Endpoint, Error> {

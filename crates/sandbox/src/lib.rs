@@ -96,11 +96,14 @@ pub use oncebox_protocol::api::{
 };
 pub use oncebox_protocol::api::{SandboxIam, SandboxIamToken, SandboxNetwork};
 pub use oncebox_protocol::envd_rest::WrittenFile;
-pub use oncebox_transport::policy::IdempotencyKeys;
-pub use oncebox_transport::{Body, BodyError, BoxError, HttpVersion, ResponseBody};
+pub use oncebox_transport::policy::{IdempotencyKeys, Policy};
+pub use oncebox_transport::{Body, BodyError, BoxError, HttpVersion, Proxy, ResponseBody};
 
 #[cfg(feature = "local")]
 pub use oncebox_local as local;
+
+/// The transport below: connections, attempts, outcomes.
+pub use oncebox_transport as transport;
 
 /// The examples of the README.
 #[cfg(all(doctest, feature = "local"))]

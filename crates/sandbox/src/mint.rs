@@ -18,7 +18,7 @@ use oncebox_protocol::{Operation, operations};
 use oncebox_transport::policy::create::INTENT_METADATA;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::Client;
 use crate::client::{ApiCall, parse};
@@ -140,6 +140,26 @@ impl<'a> Mint<'a> {
         Err(unknown(lost, Vec::new()))
     }
 
+    /// Finds what was made and nobody can use, to be deleted. A deletion cannot be undone, and another process may have made
+    /// the one thing of this name meanwhile; so it is looked at once more when `settle` is over. A second one of its name,
+    /// or one that was used since, says that it may be somebody else's.
+    ///
+    /// # Errors
+    ///
+    /// That it cannot be told, with what may be it.
+    pub(crate) async fn find_orphan(&self, lost: Error) -> Result<Option<Named>, Error> {
+        let settled = self.turn.settled();
+        let Some(first) = self.find(lost.clone()).await? else { return Ok(None) };
+        let Some(settled) = settled else { return Err(unknown(lost, vec![first.id])) };
+        sleep_until(settled).await;
+        match self.find(lost.clone()).await? {
+            Some(orphan) if orphan.id == first.id && is_unused(&orphan.value) => Ok(Some(orphan)),
+            Some(other) if other.id == first.id => Err(unknown(lost, vec![first.id])),
+            Some(other) => Err(unknown(lost, vec![first.id, other.id])),
+            None => Ok(None),
+        }
+    }
+
     /// Deletes what was made and cannot be used.
     pub(crate) async fn delete(&self, operation: &'static Operation, id: &str, lost: Error) -> Result<(), Error> {
         match self.turn.call(ApiCall::new(operation, self.turn.action, [id])).await {
@@ -243,6 +263,11 @@ pub(crate) fn next_page(response: &Response<Bytes>) -> Option<String> {
     next.filter(|next| !next.is_empty()).map(str::to_owned)
 }
 
+/// Nobody has used it. Where the server does not tell, nobody has.
+fn is_unused(item: &Value) -> bool {
+    item.get("lastUsed").is_none_or(Value::is_null)
+}
+
 fn text<'a>(item: &'a Value, name: &str) -> Option<&'a str> {
     item.get(name)?.as_str()
 }
@@ -263,5 +288,11 @@ mod tests {
         assert!(!before(false, None).is_ours(&item));
         assert!(!before(false, date).is_ours(&json!({"createdAt": "2025-12-31T23:59:59Z"})));
         assert!(!before(false, date).is_ours(&json!({})));
+    }
+
+    #[test]
+    fn what_was_used_is_somebodys() {
+        assert!(is_unused(&json!({})) && is_unused(&json!({"lastUsed": null})));
+        assert!(!is_unused(&json!({"lastUsed": "2026-01-01T00:00:00Z"})));
     }
 }

@@ -17,6 +17,7 @@ pub struct CallOptions {
     connection_retries: Option<u32>,
     request_timeout: Option<Duration>,
     headers: Vec<(String, SecretString)>,
+    api_headers: Vec<(String, SecretString)>,
     api_key: Option<SecretString>,
 }
 
@@ -44,13 +45,22 @@ impl CallOptions {
         self
     }
 
-    /// A header for requests to the control plane. Takes the place of one of this name.
+    /// A header for every request, to the control plane and to sandboxes. Takes the place of one of this name that the client
+    /// has for all requests. What runs in a sandbox may see it: a secret of the control plane's is an
+    /// [`api_header`](Self::api_header).
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), SecretString::from(value.into())));
         self
     }
 
-    /// Another API key. A credentials hook is not asked for it, nor when it is refused.
+    /// A header for requests to the control plane alone. Takes the place of one of this name.
+    pub fn api_header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.api_headers.push((name.into(), SecretString::from(value.into())));
+        self
+    }
+
+    /// Another API key, for requests to the control plane: a sandbox has a token of its own, and never sees API keys. A
+    /// credentials hook is not asked for it, nor when it is refused.
     pub fn api_key(mut self, key: impl Into<String>) -> Self {
         self.api_key = Some(SecretString::from(key.into()));
         self
@@ -64,6 +74,7 @@ pub(crate) struct Own {
     pub(crate) connection_retries: Option<u32>,
     pub(crate) request_timeout: Option<Duration>,
     pub(crate) headers: HeaderMap,
+    pub(crate) api_headers: HeaderMap,
     pub(crate) api_key: Option<HeaderValue>,
 }
 
@@ -71,17 +82,21 @@ impl Own {
     /// These options with others over them.
     pub(crate) fn with(&self, options: CallOptions) -> Result<Self, Error> {
         let retries = |name, given: Option<u32>| given.map(|n| config::retries(name, &n.to_string())).transpose();
-        let mut headers = self.headers.clone();
-        for (name, value) in &options.headers {
-            let (name, value) = config::header("header", name, value.expose())?;
-            headers.insert(name, value);
-        }
+        let over = |headers: &HeaderMap, option: &str, given: &[(String, SecretString)]| {
+            let mut headers = headers.clone();
+            for (name, value) in given {
+                let (name, value) = config::header(option, name, value.expose())?;
+                headers.insert(name, value);
+            }
+            Ok::<_, Error>(headers)
+        };
         let key = options.api_key.map(|key| config::api_key(Some(key.expose().to_owned()))).transpose()?;
         Ok(Self {
             retries: retries("retries", options.retries)?.or(self.retries),
             connection_retries: retries("connection_retries", options.connection_retries)?.or(self.connection_retries),
             request_timeout: options.request_timeout.or(self.request_timeout),
-            headers,
+            headers: over(&self.headers, "header", &options.headers)?,
+            api_headers: over(&self.api_headers, "api_header", &options.api_headers)?,
             api_key: key.or_else(|| self.api_key.clone()),
         })
     }

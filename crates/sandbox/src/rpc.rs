@@ -15,8 +15,8 @@ use http_body_util::{BodyExt, Full};
 use oncebox_protocol::envd::filesystem::FilesystemClient;
 use oncebox_protocol::envd::process::ProcessClient;
 use oncebox_protocol::headers::{CONNECT_TIMEOUT_MS, KEEPALIVE_PING_INTERVAL, X_ACCESS_TOKEN};
-use oncebox_protocol::{Operation, SecretString, Table};
-use oncebox_transport::{Body, BodyError, BoxError, CallOptions, History, ResponseBody};
+use oncebox_protocol::{Operation, SecretString, Table, operations};
+use oncebox_transport::{Body, BodyError, BoxError, CallOptions, History, ResponseBody, TrafficClass};
 
 use crate::client::AGENT;
 use crate::endpoint::ENVD_PORT;
@@ -114,12 +114,17 @@ impl Envd {
             .uri(format!("{}{}{query}", self.base, operation.path))
             .body(body)
             .map_err(|e| Error::invalid(format!("{action}: {e}")))?;
-        *request.headers_mut() = self.headers.clone();
+        *request.headers_mut() = self.client.headers();
+        request.headers_mut().extend(self.headers.clone());
         request.headers_mut().extend(headers);
+        let mut options = self.client.own().apply(sandbox_options(operation));
+        if is_bulk(operation) {
+            options = options.class(TrafficClass::Bulk);
+        }
         let response = self
             .client
             .transport()
-            .send(request, self.client.own().apply(sandbox_options(operation)))
+            .send(request, options)
             .await
             .map_err(|error| Error::transport(action, error))?
             .into_http();
@@ -129,7 +134,7 @@ impl Envd {
         let status = response.status().as_u16();
         let history = response.extensions().get::<History>().cloned();
         let body = read_error(response.into_body()).await;
-        Err(Error::answer(action, status, &body, history.as_ref()))
+        Err(Error::sandbox_answer(action, status, &body, history.as_ref()))
     }
 }
 
@@ -249,7 +254,10 @@ impl RpcTransport {
             // Unary and server-streaming calls have their one message at hand.
             Body::from(body.collect().await.map_err(|error| Error::rpc(action, error))?.to_bytes())
         };
-        head.headers.extend(self.headers);
+        let mut headers = self.client.headers();
+        headers.extend(std::mem::take(&mut head.headers));
+        headers.extend(self.headers);
+        head.headers = headers;
         let table = Table::envd();
         let options = match table.find(&head.method, head.uri.path()) {
             Some(operation) => self.client.own().apply(sandbox_options(operation)),
@@ -296,7 +304,7 @@ fn connect_error_or_ours(
         return Ok(response.map(whole));
     }
     let history = response.extensions().get::<History>();
-    Err(Error::answer(action, response.status().as_u16(), response.body(), history))
+    Err(Error::sandbox_answer(action, response.status().as_u16(), response.body(), history))
 }
 
 fn whole(body: Bytes) -> UnsyncBoxBody<Bytes, BoxError> {
@@ -311,6 +319,11 @@ pub(crate) fn sandbox_options(operation: &Operation) -> CallOptions {
         Some(permit) => options.permit(permit),
         None => options,
     }
+}
+
+/// Whether what is carried may be large, or read slowly: commands must not wait behind it.
+fn is_bulk(operation: &Operation) -> bool {
+    operation.id == operations::READ_FILE.id || operation.id == operations::WRITE_FILES.id
 }
 
 pub(crate) async fn read_error(body: ResponseBody) -> Bytes {

@@ -203,8 +203,8 @@ impl Sandbox {
         self.inner.fate.successor()
     }
 
-    /// The same sandbox, whose calls have these options in place of the client's. Calls to the sandbox itself take
-    /// retries, connection retries and the request timeout from them, and neither headers nor key.
+    /// The same sandbox, whose calls have these options in place of the client's, those to the sandbox itself included; they
+    /// carry [headers](CallOptions::header) for every request, and no key.
     ///
     /// ```no_run
     /// # async fn example(sandbox: oncebox::Sandbox) -> Result<(), oncebox::Error> {

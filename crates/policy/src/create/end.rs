@@ -90,7 +90,10 @@ impl Create {
         if self.question.is_some() {
             return self.unknown(UnknownReason::Abandoned, None, Rule::Abandoned);
         }
-        self.not_done(NotDoneReason::Returned(ReturnReason::Cancelled), Rule::Abandoned)
+        let step = self.not_done(NotDoneReason::Returned(ReturnReason::Cancelled), Rule::Abandoned);
+        // A 503 is trusted when it comes to sending again. Nobody will: what it may have left has to be looked for.
+        self.state = State::Ended(End::Abandoned);
+        step
     }
 
     /// What follows an end: every create that sent twice is swept, and so is one that was given up after it was sent.

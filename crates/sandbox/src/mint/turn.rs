@@ -69,6 +69,12 @@ impl<'a> Turn<'a> {
         self.client.call(call).await
     }
 
+    /// When what was lost now has certainly shown itself; `None`: the deadline comes first.
+    pub(super) fn settled(&self) -> Option<Instant> {
+        let settled = Instant::now() + self.client.create_options().settle;
+        self.deadline.is_none_or(|deadline| settled < deadline).then_some(settled)
+    }
+
     /// The look-ups after an answer was lost.
     pub(crate) fn looks(&self) -> Looks {
         Looks {

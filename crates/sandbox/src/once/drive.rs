@@ -1,25 +1,24 @@
 //! Does what the create machine says, one action at a time.
 
+mod end;
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::{Response, Uri};
 use oncebox_protocol::api;
-use oncebox_transport::policy::create::{
-    self, Action, Answer, ApiVersion, Create, Done, How, Input, Intent, NotDone, NotDoneReason, ServerMemory,
-};
-use oncebox_transport::policy::{Attempt, Options, Outcome, Purpose, ReturnReason};
+use oncebox_transport::policy::create::{self, Action, Answer, ApiVersion, Create, Input, Intent, ServerMemory};
+use oncebox_transport::policy::{Attempt, Options, Outcome, Purpose};
 use oncebox_transport::{Attempted, Place, RetryBudget};
 use tokio::time::{Instant, sleep_until};
 
 use super::fate::UnderWay;
 use super::flight::Flight;
 use super::wire::{self, Wire};
-use super::{ACTION, Ending, Leftover, Order, Origin, kill};
+use super::{ACTION, Leftover, Order, Origin, kill};
 use crate::Client;
-use crate::error::{Error, ErrorKind};
-use crate::sandbox::{Came, Sandbox};
+use crate::error::Error;
 
 /// Lifetime in seconds when none is given: v1's default differs, so it is always sent (protocol fact: v2's default).
 const DEFAULT_LIFETIME: i64 = 300;
@@ -344,58 +343,6 @@ impl Driver {
             retry_after = retry_after.max(failure.retry_after);
         }
         Ok(Input::Killed { left, retry_after })
-    }
-
-    fn done(&mut self, done: &Done) -> Result<Sandbox, Error> {
-        let came = match (self.order.origin, done.how) {
-            (_, How::Acknowledged) => Came::Created,
-            (_, How::Adopted) => Came::Adopted,
-        };
-        let intent = self.order.intent.to_string();
-        let Some(made) = self.made.take().filter(|made| made.sandbox_id == done.id) else {
-            return Err(Error::malformed(ACTION, format!("sandbox {} was not described", done.id)).with_intent(&intent));
-        };
-        self.handle = (self.order.origin != Origin::Resolve).then(|| done.id.clone());
-        let fate = Arc::clone(self.under_way.fate());
-        Sandbox::made(&self.client, made, intent.clone(), came, fate).map_err(|error| error.with_intent(&intent))
-    }
-
-    fn not_done(&self, end: &NotDone) -> Ending {
-        if end.reason == NotDoneReason::Absent {
-            return Ok(None);
-        }
-        let kind = match end.reason {
-            NotDoneReason::IntentMismatch => ErrorKind::IntentMismatch,
-            NotDoneReason::Vanished => ErrorKind::NotFound,
-            NotDoneReason::Returned(ReturnReason::DeadlinePassed | ReturnReason::DeadlineTooClose)
-                if end.status.is_none() =>
-            {
-                ErrorKind::Timeout
-            }
-            _ => ErrorKind::NotDone,
-        };
-        // The last answer speaks for itself, as long as it is what ended the call.
-        let last = self.machine.ledger().attempts().iter().rfind(|record| record.purpose == Purpose::Call);
-        let is_last = last.is_some_and(|record| matches!(record.outcome, Outcome::Responded(_)));
-        let answer = self.answer.as_ref().filter(|answer| is_last && !answer.status().is_success());
-        let error = match (end.reason, answer) {
-            (NotDoneReason::Returned(reason), Some(answer)) => {
-                Error::answer(ACTION, answer.status().as_u16(), answer.body(), None).because(reason)
-            }
-            (reason, _) => Error::new(kind, ACTION, reason.to_string()),
-        };
-        Err(error.with_ledger(self.machine.ledger()).nothing_done(end.retry_after).with_intent(self.intent().as_str()))
-    }
-
-    fn unknown(&self, end: &create::Unknown) -> Error {
-        let mut message = end.reason.to_string();
-        if let Some(candidate) = &end.candidate {
-            message.push_str(&format!("; sandbox {candidate} carries the intent and could not be fetched"));
-        }
-        message.push_str("; `client.resolve(intent)` finds out, from any process");
-        Error::new(ErrorKind::OutcomeUnknown, ACTION, message)
-            .with_ledger(self.machine.ledger())
-            .with_intent(self.intent().as_str())
     }
 }
 

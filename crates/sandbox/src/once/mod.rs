@@ -17,6 +17,7 @@ use oncebox_protocol::{api, operations};
 use oncebox_transport::policy::create::{ApiVersion, Intent, ServerMemory};
 use oncebox_transport::policy::{DEFAULT_CLEANUP_TIMEOUT, DEFAULT_SETTLE, IdempotencyKeys};
 use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
 
 use crate::Client;
@@ -26,7 +27,7 @@ use crate::fleet::Pacer;
 use crate::sandbox::Sandbox;
 use drive::Driver;
 pub(crate) use fate::Fate;
-use flight::Flight;
+use flight::{Flight, Waiter};
 pub(crate) use wire::date as server_date;
 
 /// How creates are made, as the client's options say.
@@ -128,37 +129,51 @@ impl Creates {
             self.launch(client, order, flight)?;
             return waiter.result().await;
         }
+        let limit =
+            order.request_timeout.map_or_else(|| client.request_timeout(), |own| (!own.is_zero()).then_some(own));
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
         loop {
-            let (flight, waiter) = {
-                let mut flights = lock(&self.flights);
-                match flights.get(&order.intent).cloned() {
-                    None => {
-                        let flight = Arc::new(Flight::new(&order));
-                        let waiter = flight.wait_for();
-                        self.launch(client, order.clone(), Arc::clone(&flight))?;
-                        flights.insert(order.intent, Arc::clone(&flight));
-                        (flight, Some(waiter))
-                    }
-                    Some(flight) if !flight.is_of(&order) => {
-                        return Err(Error::new(
-                            ErrorKind::IntentMismatch,
-                            ACTION,
-                            "another create with the same intent and other options is under way",
-                        )
-                        .with_intent(order.intent.as_str()));
-                    }
-                    Some(flight) => {
-                        let waiter = flight.join();
-                        (flight, waiter)
-                    }
+            // What is waited for counts. Zero would be no limit.
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()).max(SHORTEST));
+            let order = Order { request_timeout: Some(left.unwrap_or_default()), ..order.clone() };
+            let late = |kind, message| Error::new(kind, ACTION, message).with_intent(order.intent.as_str());
+            match self.flight(client, order.clone())? {
+                // It has this deadline itself, and says more of what became of it.
+                Part::First(waiter) => return waiter.result().await,
+                Part::Joined(waiter) => {
+                    let message = "another call with this intent is still making it (request_timeout)";
+                    let ending = within(deadline, waiter.result()).await;
+                    return ending.unwrap_or_else(|| Err(late(ErrorKind::OutcomeUnknown, message)));
                 }
-            };
-            match waiter {
-                Some(waiter) => return waiter.result().await,
                 // It was given up or killed, and is being cleared away: what this call finds must not be what that one kills.
-                None => flight.over().await,
+                Part::After(flight) if within(deadline, flight.over()).await.is_none() => {
+                    let message = "waited until an earlier call with this intent is cleared away; nothing was sent \
+                                   (request_timeout)";
+                    return Err(late(ErrorKind::Timeout, message).nothing_done(None));
+                }
+                Part::After(_) => {}
             }
         }
+    }
+
+    /// The create with a given intent that is under way, or a new one.
+    fn flight(&self, client: &Client, order: Order) -> Result<Part, Error> {
+        let mut flights = lock(&self.flights);
+        let Some(flight) = flights.get(&order.intent).cloned() else {
+            let (intent, flight) = (order.intent, Arc::new(Flight::new(&order)));
+            let waiter = flight.wait_for();
+            self.launch(client, order, Arc::clone(&flight))?;
+            flights.insert(intent, flight);
+            return Ok(Part::First(waiter));
+        };
+        if !flight.is_of(&order) {
+            let message = "another create with the same intent and other options is under way";
+            return Err(Error::new(ErrorKind::IntentMismatch, ACTION, message).with_intent(order.intent.as_str()));
+        }
+        Ok(match flight.join() {
+            Some(waiter) => Part::Joined(waiter),
+            None => Part::After(flight),
+        })
     }
 
     /// Whether the server is known to have v1 only.
@@ -208,6 +223,25 @@ impl Creates {
         }
         self.tasks.reopen();
         std::mem::take(&mut *lock(&self.left))
+    }
+}
+
+/// Which part a call has in the create with its intent.
+enum Part {
+    First(Waiter),
+    Joined(Waiter),
+    /// It is being cleared away.
+    After(Arc<Flight>),
+}
+
+/// The least that a deadline leaves.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// Waits no longer than a call may.
+async fn within<T>(deadline: Option<Instant>, wait: impl Future<Output = T>) -> Option<T> {
+    match deadline {
+        Some(deadline) => timeout_at(deadline, wait).await.ok(),
+        None => Some(wait.await),
     }
 }
 

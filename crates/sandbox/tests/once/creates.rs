@@ -5,7 +5,7 @@ use std::time::Duration;
 use oncebox::{Came, ErrorKind, IdempotencyKeys, Killed, Sandbox};
 use serde_json::{Value, json};
 
-use super::support::{Server, cut, on_create, status};
+use super::support::{SETTLE, Server, cut, on_create, status};
 
 fn rules(rules: &[Value]) -> Value {
     json!({ "rules": rules })
@@ -93,6 +93,33 @@ async fn calls_with_one_intent_make_one_sandbox() {
     });
     assert_eq!(other.1.unwrap_err().kind(), ErrorKind::IntentMismatch);
     other.0.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_counts_in_its_deadline_how_long_it_waits_for_another_of_its_intent() {
+    let intent = "0123456789abcdef0123456789abcdef";
+    // Both sends have their effect: what is killed at once is swept for `settle` and more.
+    let server = Server::with_faults(json!({"keys": "ignored", "rules": [on_create(1, status(503, "after"))]})).await;
+    let client = server.client();
+    let create = || Sandbox::create(&client).intent(intent);
+    create().await.unwrap().kill().await.unwrap();
+    let error = create().request_timeout(SETTLE / 4).await.unwrap_err();
+    assert_eq!((error.kind(), error.intent()), (ErrorKind::Timeout, Some(intent)));
+    assert!(error.to_string().contains("request_timeout") && !error.may_have_been_processed(), "{error}");
+    // While the sweep goes on nothing was sent.
+    assert_eq!(server.counts().await["createSandbox"], 2);
+
+    // One that joins another keeps a deadline of its own, and leaves the other alone.
+    let intent = "00112233445566778899aabbccddeeff";
+    let create = || Sandbox::create(&client).intent(intent);
+    server.faults(json!({"rules": [{"on": ["create"], "fault": {"latency": 1.0}}]})).await;
+    let (first, second) = tokio::join!(create().into_future(), async {
+        tokio::task::yield_now().await;
+        create().request_timeout(Duration::from_millis(50)).await
+    });
+    let error = second.unwrap_err();
+    assert!(error.outcome_unknown() && error.intent() == Some(intent), "{error}");
+    assert!(client.resolve(intent).await.unwrap().is_some_and(|found| found.id() == first.unwrap().id()));
 }
 
 #[tokio::test]

@@ -219,8 +219,8 @@ async fn dropped_after(turns: usize, create: impl Future<Output = Result<Sandbox
 /// One thread: each turn polls every task that is ready once, so that the create's task is left at each of its awaits.
 #[tokio::test(flavor = "current_thread")]
 async fn a_create_dropped_at_each_await_leaves_nothing() {
-    // No fault; looked up and adopted; sent again after it was found absent.
-    for fault in [None, Some(cut("after")), Some(status(502, "before"))] {
+    // No fault; looked up and adopted; sent again after it was found absent; a trusted 503 that lies.
+    for fault in [None, Some(cut("after")), Some(status(502, "before")), Some(status(503, "after"))] {
         // Each time anew: the first send meets it, what follows does not.
         let rules: Vec<_> = fault.into_iter().map(|fault| on_create(1, fault)).collect();
         let server = Server::start().await;

@@ -151,6 +151,30 @@ async fn keys_are_made_used_renamed_and_deleted() {
     assert_eq!(account.teams().await.unwrap().len(), 1);
 }
 
+/// What another process makes under that name is deleted on no guess: two are there, or one that was there before.
+#[tokio::test]
+async fn keys_that_others_make_while_one_is_lost_are_not_deleted() {
+    let lost = json!({"rules": [{"on": ["createApiKey"], "times": 1, "fault": cut("before")}]});
+    let server = Server::with_faults(lost).await;
+    let (client, other) = (server.client(), server.client());
+    let account = client.account();
+    let others = async {
+        // Once the first request is lost.
+        while server.send(http::Method::GET, "/oncebox/faults", String::new()).await.1["fired"] != json!([1]) {
+            tokio::task::yield_now().await;
+        }
+        let account = other.account();
+        [account.create_api_key("k").await.unwrap().id, account.create_api_key("k").await.unwrap().id]
+    };
+    let (ended, mut others) = tokio::join!(account.create_api_key("k"), others);
+    let error = ended.unwrap_err();
+    let mut candidates = error.candidates().to_vec();
+    candidates.sort_unstable();
+    others.sort_unstable();
+    assert!(error.outcome_unknown() && candidates == others, "{error}");
+    assert_eq!(account.api_keys().await.unwrap().len(), 2);
+}
+
 /// The one whose request was lost finds a new key of its name: the other's, which somebody has by then.
 #[tokio::test]
 async fn two_keys_of_one_name_at_once_are_both_there_however_one_is_lost() {

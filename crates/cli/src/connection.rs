@@ -1,0 +1,152 @@
+//! Where sandboxes are, and the way there: options that several subcommands share.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use oncebox::{Client, ErrorKind, HttpVersion, Proxy};
+use oncebox_transport::ClientBuilder;
+
+use crate::args::{retries, seconds};
+use crate::exit::Failure;
+use crate::serve::{host, start_failure};
+
+/// Options of the client. The environment's: E2B_API_KEY, E2B_DOMAIN, E2B_API_URL, E2B_SANDBOX_URL, …
+#[derive(Debug, Args)]
+pub(crate) struct ConnectionArgs {
+    /// Run on this machine, on an embedded server started for it
+    #[arg(long, conflicts_with = "NetworkArgs")]
+    pub(crate) local: bool,
+    /// With --local: run without isolating sandboxes from this machine
+    #[arg(long, requires = "local")]
+    pub(crate) no_isolation: bool,
+    /// The provider's domain [env: E2B_DOMAIN] [default: e2b.app]
+    #[arg(long, value_name = "HOST", conflicts_with = "local")]
+    pub(crate) domain: Option<String>,
+    /// Where the control plane is [env: E2B_API_URL]
+    #[arg(long, value_name = "URL", conflicts_with = "local")]
+    pub(crate) api_url: Option<String>,
+    /// Where sandboxes are reached [env: E2B_SANDBOX_URL]
+    #[arg(long, value_name = "URL", conflicts_with = "local")]
+    pub(crate) sandbox_url: Option<String>,
+    /// Deadline of a control-plane call in seconds; 0 is none [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true, conflicts_with = "local")]
+    pub(crate) request_timeout: Option<Duration>,
+    /// Retries of a control-plane call [default: 3]
+    #[arg(long, value_name = "N", value_parser = retries, allow_hyphen_values = true, conflicts_with = "local")]
+    pub(crate) retries: Option<u32>,
+    /// Repeats after failed connects and refusals [env: E2B_CONNECTION_RETRIES] [default: 3]
+    #[arg(long, value_name = "N", value_parser = retries, allow_hyphen_values = true, conflicts_with = "local")]
+    pub(crate) connection_retries: Option<u32>,
+    #[command(flatten)]
+    pub(crate) network: NetworkArgs,
+}
+
+impl ConnectionArgs {
+    /// A client: of an embedded server with room for so many sandboxes, or of a provider. `json`: how failures are shown.
+    pub(crate) async fn client(&self, sandboxes: Option<usize>, json: bool) -> Result<Client, Failure> {
+        if !self.local {
+            return self.provider(json);
+        }
+        let mut host = host(self.no_isolation)?;
+        if let Some(sandboxes) = sandboxes {
+            host = host.max_sandboxes(sandboxes);
+        }
+        let server = host.start().await.map_err(|error| start_failure(&error))?;
+        Client::of(server).map_err(|error| Failure::of(&error, json))
+    }
+
+    fn provider(&self, json: bool) -> Result<Client, Failure> {
+        let mut builder = Client::builder().transport(self.network.transport()?);
+        if let Some(domain) = &self.domain {
+            builder = builder.domain(domain);
+        }
+        if let Some(url) = &self.api_url {
+            builder = builder.api_url(url);
+        }
+        if let Some(url) = &self.sandbox_url {
+            builder = builder.sandbox_url(url);
+        }
+        if let Some(timeout) = self.request_timeout {
+            builder = builder.request_timeout(timeout);
+        }
+        if let Some(retries) = self.retries {
+            builder = builder.retries(retries);
+        }
+        if let Some(retries) = self.connection_retries {
+            builder = builder.connection_retries(retries);
+        }
+        // Given here, it is stronger than the environment.
+        if let Some(version) = self.network.http {
+            builder = builder.http_version(version);
+        }
+        builder.build().map_err(|error| match error.kind() {
+            ErrorKind::Authentication => Failure::usage(
+                "no API key: set E2B_API_KEY to use a sandbox provider, or add --local to run on this machine",
+            ),
+            _ => Failure::of(&error, json),
+        })
+    }
+}
+
+/// The way to a server: TLS, proxies, the version of HTTP.
+#[derive(Debug, Args)]
+pub(crate) struct NetworkArgs {
+    /// The HTTP version, 1.1 or 2 [default: what the server chooses over https, else 1.1]
+    #[arg(long, value_name = "VERSION", value_parser = http_version)]
+    pub(crate) http: Option<HttpVersion>,
+    /// Accept any certificate; for tests only
+    #[arg(long, conflicts_with = "ca")]
+    insecure: bool,
+    /// Trust the certificates of this PEM file besides the platform's
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// The client's certificate, a PEM file with its chain, for servers that ask for one
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// The certificate's private key, a PEM file
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// Go through this proxy: http://, https://, socks5:// or socks5h://[USER:PASSWORD@]HOST:PORT [default: what HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY say]
+    // Not parsed by clap, which would print what is wrong, and with it a password.
+    #[arg(long, value_name = "URL")]
+    proxy: Option<String>,
+    /// Go through no proxy, whatever the environment says
+    #[arg(long, conflicts_with = "proxy")]
+    no_proxy: bool,
+}
+
+impl NetworkArgs {
+    /// A transport with these options, but for the HTTP version, which the environment may have a say in.
+    pub(crate) fn transport(&self) -> Result<ClientBuilder, Failure> {
+        let mut transport = oncebox_transport::Client::builder().danger_accept_invalid_certificates(self.insecure);
+        if let Some(path) = &self.ca {
+            let wrong = |error: &dyn Display| Failure::usage(format!("--ca {}: {error}", path.display()));
+            let pem = std::fs::read(path).map_err(|error| wrong(&error))?;
+            transport = transport.add_root_certificates(&pem).map_err(|error| wrong(&error))?;
+        }
+        if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
+            let (chain, key) = (read("--cert", cert)?, read("--key", key)?);
+            transport =
+                transport.client_certificate(&chain, &key).map_err(|error| Failure::usage(error.to_string()))?;
+        }
+        if let Some(proxy) = &self.proxy {
+            let proxy = Proxy::new(proxy).map_err(|error| Failure::usage(format!("--proxy: {error}")))?;
+            transport = transport.proxy(proxy);
+        }
+        Ok(if self.no_proxy { transport.no_proxy() } else { transport })
+    }
+}
+
+fn read(option: &str, path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|error| Failure::usage(format!("{option} {}: {error}", path.display())))
+}
+
+fn http_version(text: &str) -> Result<HttpVersion, String> {
+    match text {
+        "1.1" => Ok(HttpVersion::Http1),
+        "2" => Ok(HttpVersion::Http2),
+        _ => Err("it must be 1.1 or 2".to_owned()),
+    }
+}
