@@ -88,10 +88,10 @@ async fn metrics_network_and_a_log_that_is_followed_to_its_end() {
     let old = "2020-01-01T00:00:00Z".parse().unwrap();
     assert!(sandbox.metrics(None, Some(old)).await.unwrap().is_empty());
     sandbox.update_network(&NetworkUpdate::default()).await.unwrap();
-    // Without isolation the server has nothing to shut out with, and says so.
+    // Without a network of its own there is nothing to shut out with, and the server says so.
     let denied = NetworkUpdate { allow_internet_access: Some(false), ..Default::default() };
     let error = sandbox.update_network(&denied).await.unwrap_err();
-    assert!(error.kind() == ErrorKind::InvalidArgument && error.to_string().contains("without isolation"), "{error}");
+    assert!(error.kind() == ErrorKind::InvalidArgument && error.to_string().contains("without a network"), "{error}");
 
     let mut log = Box::pin(sandbox.follow_logs(None, Duration::from_millis(20)));
     let mut told = vec![log.try_next().await.unwrap().unwrap()];
