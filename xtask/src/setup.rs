@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::command::{is_present, run};
 
 /// A program that some test needs, and the Debian package that has it.
-const TOOLS: [(&str, &str); 7] = [
+const TOOLS: [(&str, &str); 9] = [
     ("python3", "python3"),
     ("curl", "curl"),
     ("git", "git"),
@@ -16,6 +16,9 @@ const TOOLS: [(&str, &str); 7] = [
     ("nghttpx", "nghttp2-proxy"),
     ("nginx", "nginx-light"),
     ("haproxy", "haproxy"),
+    // Shells that durable commands are tried in.
+    ("busybox", "busybox"),
+    ("dash", "dash"),
 ];
 
 /// Debian's packages ask this program whether they may start their services: 101 says no.

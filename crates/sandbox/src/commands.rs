@@ -2,6 +2,7 @@
 
 mod command;
 mod dispatch;
+mod durable;
 mod exit;
 mod handle;
 mod input;
@@ -11,6 +12,7 @@ mod stream;
 mod text;
 
 pub use command::Command;
+pub use durable::{AttachDurable, DurableCommand, Offsets, StartDurable, WhenFull};
 pub use exit::{CommandOutput, Exit};
 pub use handle::{CommandEvent, CommandHandle};
 pub use pty::{Pty, TerminalSize};
@@ -108,6 +110,46 @@ impl<'a> Commands<'a> {
         dispatch::start(self.sandbox, command.into()).await
     }
 
+    /// Starts a command whose outputs and end are kept in the sandbox until they are taken: cut the connection anywhere, any
+    /// number of times, pause and resume the sandbox, start the client anew ([`attach`](Self::attach)), and every byte comes
+    /// once, in order, with the true exit code. Set options on what this returns, and await it.
+    ///
+    /// ```no_run
+    /// # async fn example(sandbox: oncebox::Sandbox) -> Result<(), oncebox::Error> {
+    /// use std::time::Duration;
+    /// use oncebox::Command;
+    ///
+    /// let build = sandbox.commands().durable(Command::shell("make").timeout(Duration::ZERO)).await?;
+    /// println!("{}", build.id()); // enough for another process to attach
+    /// let output = build.wait().await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// It needs a POSIX shell and the usual small programs in the sandbox, and costs a few processes there. The first thing
+    /// that happens is to claim the id, so that a start may be repeated and the command is run once all the same. The wrapper
+    /// keeps the `timeout`, and kills the whole process group. A program that cannot be run ends with 126 or 127, as in a
+    /// shell. Output is kept up to [`spool_limit`](StartDurable::spool_limit); order between the two outputs is not. A fork
+    /// of the sandbox goes on with its own copy. There is no terminal.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) before any I/O; [`ConnectionLost`](ErrorKind::ConnectionLost),
+    /// [`SandboxUnreachable`](ErrorKind::SandboxUnreachable) or [`SandboxNotRunning`](ErrorKind::SandboxNotRunning) when the
+    /// wrapper could not be reached: a start with the same [`id`](StartDurable::id) then finds out.
+    pub fn durable(&self, command: impl Into<Command>) -> StartDurable<'a> {
+        StartDurable::new(*self, command.into())
+    }
+
+    /// Attaches to a durable command by its id, from any client, while it runs or up to a day after its end. Set options on
+    /// what this returns, and await it.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](ErrorKind::NotFound) when the sandbox has none of this id and user.
+    pub fn attach(&self, id: impl Into<String>) -> AttachDurable<'a> {
+        AttachDurable::new(*self, id.into())
+    }
+
     /// Attaches to a running command: its output from now on. What it wrote before is not repeated.
     ///
     /// # Errors
@@ -153,7 +195,7 @@ impl<'a> Commands<'a> {
     /// Kills a process (SIGKILL). `false`: there was no such process.
     ///
     /// envd signals the process itself, not its group: what a shell has started may go on. To end all of it, start the
-    /// command as a durable one, or kill the group yourself: a command leads a group of its own in most
+    /// command as a [durable](Self::durable) one, or kill the group yourself: a command leads a group of its own in most
     /// versions of envd, so that `kill -9 -- -PID` in the sandbox ends it.
     ///
     /// # Errors

@@ -169,6 +169,20 @@ impl Command {
         self.tag.as_deref()
     }
 
+    pub(super) fn has_stdin(&self) -> bool {
+        self.stdin
+    }
+
+    /// The program and its arguments.
+    pub(super) fn argv(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.program).chain(&self.args).map(String::as_str)
+    }
+
+    /// Its variables and its directory.
+    pub(super) fn surroundings(&self) -> (BTreeMap<String, String>, Option<String>) {
+        (self.envs.clone(), self.cwd.clone())
+    }
+
     pub(super) fn user_name(&self) -> Option<&str> {
         self.user.as_deref()
     }

@@ -35,6 +35,23 @@ impl Exit {
             None => name.strip_prefix("signal ")?.parse().ok(),
         }
     }
+
+    /// The end of a command, as a shell tells it: 128 + n stands for signal n.
+    pub(super) fn of_shell_status(status: u8) -> Self {
+        match status.checked_sub(128).filter(|signal| (1..=64).contains(signal)) {
+            Some(signal) => {
+                let known = SIGNALS.iter().find(|(number, _)| *number == signal);
+                let name = known.map_or_else(|| format!("signal {signal}"), |(_, name)| (*name).to_owned());
+                let status = format!("signal: {name}");
+                Self { code: -1, error: Some(status.clone()), status, ..Self::default() }
+            }
+            None => {
+                let words = format!("exit status {status}");
+                let error = (status != 0).then(|| words.clone());
+                Self { code: i32::from(status), exited: true, status: words, error, ..Self::default() }
+            }
+        }
+    }
 }
 
 /// Signals by the names that envd gives them.
@@ -103,10 +120,20 @@ mod tests {
     }
 
     #[test]
-    fn signals_are_told_by_envds_words() {
+    fn signals_are_told_by_envds_words_and_by_a_shells_status() {
         assert_eq!(of_words("signal: killed").signal(), Some(9));
         assert_eq!(of_words("signal: segmentation fault (core dumped)").signal(), Some(11));
         assert_eq!(of_words("signal: signal 34").signal(), Some(34));
         assert_eq!(of_words("signal: of another world").signal(), None);
+        assert_eq!(
+            Exit::of_shell_status(137),
+            Exit { error: Some("signal: killed".into()), ..of_words("signal: killed") }
+        );
+        assert_eq!(Exit::of_shell_status(128 + 34).signal(), Some(34));
+        for code in [0, 7, 128, 255] {
+            let exit = Exit::of_shell_status(code);
+            assert_eq!((exit.code, exit.exited, exit.signal()), (i32::from(code), true, None));
+            assert_eq!((exit.success(), exit.status), (code == 0, format!("exit status {code}")));
+        }
     }
 }

@@ -28,7 +28,7 @@ const DEFAULT_MAX_OUTPUT: usize = 64 << 20;
 /// A running command. Dropping it closes the stream of its output and leaves the command running.
 ///
 /// When the stream is cut, it is attached to again by its process id; what the command wrote in between is lost, which
-/// [`CommandEvent::Gap`] tells. A durable command loses nothing.
+/// [`CommandEvent::Gap`] tells. A [durable](super::Commands::durable) command loses nothing.
 ///
 /// It is also a [`Stream`] of what the command does.
 pub struct CommandHandle {

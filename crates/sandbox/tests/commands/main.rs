@@ -5,6 +5,10 @@
 mod cut;
 mod dispatch;
 #[cfg(feature = "local")]
+mod durable;
+#[cfg(feature = "local")]
 mod real;
 mod reattach;
 mod scripted;
+#[cfg(feature = "local")]
+mod storm;
