@@ -11,6 +11,9 @@ use crate::limits::{Kept, Limits};
 /// How often the processes are looked at, with little and with much memory in use.
 const SELDOM: Duration = Duration::from_millis(500);
 const OFTEN: Duration = Duration::from_millis(50);
+/// Looks in a row that may show nothing. The sandbox's programs run as the same user as envd and may take its descriptors
+/// from it (`prlimit`), with which it would look.
+const MOST_BLIND: u32 = 10;
 
 /// Sets those limits that envd keeps itself; what is started later inherits them. Returns the memory that is to be watched.
 pub(super) fn keep(options: &Options) -> std::io::Result<Option<u64>> {
@@ -33,20 +36,28 @@ pub(super) fn keep(options: &Options) -> std::io::Result<Option<u64>> {
 ///
 /// It is no thread of its own, and asks none: a sandbox without room for another thread is watched as well.
 pub(super) async fn watch(limit: u64, all: bool) {
+    let mut blind = 0;
     loop {
         let used = look(limit, all);
-        tokio::time::sleep(if used > limit / 4 { OFTEN } else { SELDOM }).await;
+        blind = if used.is_some() { 0 } else { blind + 1 };
+        if blind > MOST_BLIND && all {
+            // Without a descriptor: from process 1 of a pid namespace, all but itself.
+            let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(-1), nix::sys::signal::Signal::SIGKILL);
+        }
+        tokio::time::sleep(if used.is_some_and(|used| used <= limit / 4) { SELDOM } else { OFTEN }).await;
     }
 }
 
-/// Kills the largest process if all together use more than `limit` bytes; returns what they use.
-fn look(limit: u64, all: bool) -> u64 {
+/// Kills the largest process if all together use more than `limit` bytes; returns what they use, if that can be seen.
+fn look(limit: u64, all: bool) -> Option<u64> {
     let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
     let own = rustix::process::getpid().as_raw_pid();
-    let pages: Vec<(i32, u64)> = processes(all)
-        .into_iter()
-        .map(|(pid, process)| (pid, u64::try_from(process.pages).unwrap_or_default()))
-        .collect();
+    let seen = processes(all);
+    if all && !seen.contains_key(&own) {
+        return None;
+    }
+    let pages: Vec<(i32, u64)> =
+        seen.into_iter().map(|(pid, process)| (pid, u64::try_from(process.pages).unwrap_or_default())).collect();
     let used = pages.iter().fold(0_u64, |sum, (_, pages)| sum.saturating_add(*pages)).saturating_mul(page);
     if used > limit {
         let largest = pages.iter().filter(|(pid, _)| *pid != own).max_by_key(|(_, pages)| *pages);
@@ -55,5 +66,5 @@ fn look(limit: u64, all: bool) -> u64 {
             let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
     }
-    used
+    Some(used)
 }

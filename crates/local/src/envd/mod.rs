@@ -179,7 +179,10 @@ fn init(lifeline: BlockingStream, surroundings: &Surroundings) -> ExitCode {
     if let Err(error) = isolation::build(&setup, &options, HOSTNAME, surroundings.host_network) {
         return report(&lifeline, &Report::NotAllowed(error.to_string()));
     }
-    serve(lifeline, setup, options, Paths::of_sandbox())
+    match oncebox_signals::outlive() {
+        Ok(()) => serve(lifeline, setup, options, Paths::of_sandbox()),
+        Err(error) => report(&lifeline, &Report::Failed(format!("handling signals: {error}"))),
+    }
 }
 
 /// The host name inside a sandbox.

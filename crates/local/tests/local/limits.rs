@@ -99,6 +99,31 @@ async fn a_memory_hog_is_killed_and_nothing_else_is() {
 }
 
 #[tokio::test]
+async fn a_hog_that_blinds_envd_ends_with_all_its_sandbox_runs() {
+    let test = "a_hog_that_blinds_envd_ends_with_all_its_sandbox_runs";
+    if !python(test) {
+        return;
+    }
+    let Some(server) = isolated_with(test, |builder| builder.memory(256 * MIB)).await else { return };
+    let (hog, other) = (server.sandbox().await, server.sandbox().await);
+    let script = r#"
+import os, resource, time
+resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0))
+for _ in range(4):
+    if os.fork() == 0:
+        held = b"x" * (150 << 20)
+        time.sleep(100)
+        os._exit(0)
+print(os.wait()[1], flush=True)
+"#;
+    let (_, events) = hog.start(shell(&quoted(script)), &[]).await;
+    let output = events.output().await;
+    // A control group kills one of the four, and envd all there is.
+    assert!(output.end["status"] == "signal: killed" || output.text() == "9\n", "{output:?}");
+    assert_eq!(other.run("echo lives").await.text(), "lives\n");
+}
+
+#[tokio::test]
 async fn limits_are_told_where_the_machine_was() {
     let test = "limits_are_told_where_the_machine_was";
     let limits = |builder: oncebox_local::LocalServerBuilder| builder.cpus(0.5).memory(300 * MIB);
