@@ -70,7 +70,9 @@ pub use commands::{
 };
 pub use endpoint::Endpoint;
 pub use error::{Error, ErrorKind};
-pub use files::{Entry, EntryKind, Files};
+pub use files::{
+    DirWatch, Entry, EntryKind, FileEvent, FileEventKind, FileStream, Files, WatchDir, Watcher, WriteFile, WriteFiles,
+};
 pub use fleet::{Fleet, FleetProgress, FleetReport};
 pub use interpreter::{
     BarChart, BoxAndWhiskerChart, BoxElement, CODE_INTERPRETER_TEMPLATE, Chart, ChartAxes, CodeContext, CodeEvent,

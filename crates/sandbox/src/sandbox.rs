@@ -15,7 +15,7 @@ pub(crate) use list::{MAX_PAGES, metadata_filter};
 pub use observe::{NetworkUpdate, SandboxLogEntry, SandboxMetric};
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -58,6 +58,8 @@ struct Inner {
     intent: Option<String>,
     came: Came,
     fate: Arc<Fate>,
+    /// Whether its files can be joined, once that was asked.
+    composes: Arc<OnceLock<bool>>,
 }
 
 /// How a handle came to its sandbox.
@@ -168,6 +170,7 @@ impl Sandbox {
                 intent,
                 came,
                 fate,
+                composes: Arc::default(),
             }),
         })
     }
@@ -319,6 +322,10 @@ impl Sandbox {
 
     pub(crate) fn fate(&self) -> &Fate {
         &self.inner.fate
+    }
+
+    pub(crate) fn known_to_compose(&self) -> &OnceLock<bool> {
+        &self.inner.composes
     }
 
     pub(crate) fn envd(&self) -> &Envd {

@@ -41,6 +41,9 @@ pub enum ErrorKind {
     CommandLost,
     /// A durable command wrote more than its spool holds, and was killed for it, as it was asked to be.
     SpoolFull,
+    /// A transfer was cut, and what is left of it could not be had: the file changed meanwhile, or the server says nothing by
+    /// which it could be told that it did not.
+    CannotResume,
     /// The idempotency key or the intent stands for another request.
     IntentMismatch,
     /// The sandbox was made twice, and the other one of its intent stays.

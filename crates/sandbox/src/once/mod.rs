@@ -28,7 +28,7 @@ use crate::sandbox::Sandbox;
 use drive::Driver;
 pub(crate) use fate::Fate;
 use flight::{Flight, Waiter};
-pub(crate) use wire::date as server_date;
+pub(crate) use wire::{date as server_date, http_date};
 
 /// How creates are made, as the client's options say.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::header::DATE;
-use http::{HeaderMap, Response};
+use http::{HeaderMap, HeaderValue, Response};
 use jiff::Timestamp;
 use oncebox_protocol::headers::{IDEMPOTENCY_KEY, X_NEXT_TOKEN};
 use oncebox_protocol::{ErrorBody, ErrorCode, Operation, api, operations};
@@ -118,9 +118,13 @@ pub(super) fn next_page(response: &Response<Bytes>) -> Option<String> {
 
 /// The server's clock, since 1970.
 pub(crate) fn date(headers: &HeaderMap) -> Option<Duration> {
+    http_date(headers.get(DATE)?)
+}
+
+/// A date of HTTP, since 1970.
+pub(crate) fn http_date(value: &HeaderValue) -> Option<Duration> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
-    let date = oncebox_transport::policy::http_date(headers.get(DATE)?.as_bytes(), now)?;
-    Some(Duration::from_secs(date))
+    oncebox_transport::policy::http_date(value.as_bytes(), now).map(Duration::from_secs)
 }
 
 /// An error of E2B's shape: a JSON object with a number for a code and a text for a message.

@@ -18,7 +18,9 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start() -> Self {
-        let local = LocalServer::builder().isolation(Isolation::None).max_sandboxes(4000).start().await.unwrap();
+        // Without a limit of memory: each sandbox would look at all processes of the machine, several times a second.
+        let local =
+            LocalServer::builder().isolation(Isolation::None).memory(None).max_sandboxes(4000).start().await.unwrap();
         Self::of(local)
     }
 

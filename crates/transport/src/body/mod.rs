@@ -80,6 +80,34 @@ impl Body {
         Self(Kind::Rewindable { length, open: Box::new(move || open().map_err(Into::into).boxed_unsync()) })
     }
 
+    /// The same data, changed on its way: compressed, counted, put into a form. `change` is called for each attempt that can
+    /// be made of the data. `length`, in bytes, is that of what comes out, where it is known.
+    ///
+    /// ```
+    /// use http_body_util::BodyExt;
+    /// use oncebox_transport::Body;
+    ///
+    /// let body = Body::from("hello").map(Some(5), |data| data.map_frame(|frame| frame));
+    /// assert_eq!(body.len(), Some(5));
+    /// ```
+    #[must_use]
+    pub fn map<B>(
+        self,
+        length: Option<u64>,
+        change: impl Fn(UnsyncBoxBody<Bytes, BoxError>) -> B + Send + 'static,
+    ) -> Self
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        match self.0 {
+            Kind::Stream(body) => Self::stream(change(body)),
+            Kind::Rewindable { open, .. } => Self::rewindable(length, move || change(open())),
+            Kind::Empty => Self::rewindable(length, move || change(whole(Bytes::new()))),
+            Kind::Bytes(bytes) => Self::rewindable(length, move || change(whole(bytes.clone()))),
+        }
+    }
+
     /// Whether the body is read as it is sent.
     pub fn is_stream(&self) -> bool {
         matches!(self.0, Kind::Stream(_) | Kind::Rewindable { .. })
@@ -118,6 +146,10 @@ impl Body {
             Kind::Rewindable { length, open } => Replay::rewindable(length, open),
         }
     }
+}
+
+fn whole(bytes: Bytes) -> UnsyncBoxBody<Bytes, BoxError> {
+    http_body_util::Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
 impl Default for Body {
