@@ -78,17 +78,6 @@ fn escaped(name: &str) -> String {
     name.replace('\\', "\\\\").replace('"', "%22").replace(|c: char| c.is_control(), "%0A")
 }
 
-/// A body that is at hand, as a stream of one piece.
-#[cfg(test)]
-pub(super) async fn collected(body: Body) -> Bytes {
-    let (sender, receiver) = std::sync::mpsc::channel();
-    let _ = body.map(None, move |data| {
-        let _ = sender.send(data);
-        http_body_util::Full::new(Bytes::new())
-    });
-    receiver.recv().unwrap().collect().await.unwrap().to_bytes()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -272,7 +272,6 @@ pub(super) fn too_old(sandbox: &Sandbox, what: &str) -> Error {
 mod tests {
     use std::io::Read;
 
-    use super::super::form::collected;
     use super::*;
 
     #[tokio::test]
@@ -283,7 +282,7 @@ mod tests {
         let boundary = content_type.strip_prefix("multipart/form-data; boundary=").unwrap();
         let body = form.of_one("/a \"b\".bin", Body::from(data.clone()));
         let length = body.len();
-        let form = collected(body).await;
+        let form = body.collect().await.unwrap();
         assert_eq!(length, Some(form.len() as u64));
         let head =
             format!("--{boundary}\r\ncontent-disposition: form-data; name=\"file\"; filename=\"/a %22b%22.bin\"\r\n");
@@ -297,7 +296,7 @@ mod tests {
         let sent = Arc::new(AtomicU64::new(7));
         for data in [&b"hello"[..], b""] {
             let streamed = Body::stream(http_body_util::Full::new(Bytes::copy_from_slice(data)));
-            let packed = collected(counted(streamed, &sent).map(None, packed)).await;
+            let packed = counted(streamed, &sent).map(None, packed).collect().await.unwrap();
             let mut unpacked = Vec::new();
             flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut unpacked).unwrap();
             assert_eq!((unpacked.as_slice(), sent.load(Ordering::Relaxed)), (data, data.len() as u64));

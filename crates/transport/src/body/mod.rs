@@ -122,6 +122,21 @@ impl Body {
         }
     }
 
+    /// All of it, read at once.
+    ///
+    /// # Errors
+    ///
+    /// What the stream fails with.
+    pub async fn collect(self) -> Result<Bytes, BoxError> {
+        let stream = match self.0 {
+            Kind::Empty => return Ok(Bytes::new()),
+            Kind::Bytes(bytes) => return Ok(bytes),
+            Kind::Stream(stream) => stream,
+            Kind::Rewindable { open, .. } => open(),
+        };
+        Ok(stream.collect().await?.to_bytes())
+    }
+
     /// Its length in bytes, where it is known.
     pub fn len(&self) -> Option<u64> {
         match &self.0 {
