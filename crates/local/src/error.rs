@@ -46,6 +46,10 @@ pub enum StartError {
         at_least: usize,
     },
 
+    /// The faults to begin with make no sense.
+    #[error("the fault document (`faults`): {0}")]
+    Faults(String),
+
     /// A limit is none that a sandbox could live with.
     #[error("`{option}` is {value}: it takes {rule}")]
     Limit {

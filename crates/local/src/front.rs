@@ -21,7 +21,6 @@ use hyper_util::server::conn::auto;
 use oncebox_protocol::api::LogLevel;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
 use tower::ServiceExt;
 
 use crate::control::Control;
@@ -31,7 +30,7 @@ use crate::drain;
 use crate::gate::{self, Hosts, Target};
 use crate::idle::{Held, Requests};
 use crate::lifeline::ENVD_PORT;
-use crate::misbehave::{How, Misbehaviour};
+use crate::misbehave::{Cutter, How, Misbehaviour};
 use crate::proxy;
 use crate::refusal::Refusal;
 use crate::registry::Registry;
@@ -70,24 +69,25 @@ impl Front {
             .max_header_list_size(u32::try_from(MAX_HEAD).unwrap_or(u32::MAX));
         let requests = Requests::new();
         let held = requests.clone();
-        let (cut, reset) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
-        let (cutting, resetting) = (Arc::clone(&cut), Arc::clone(&reset));
+        let cutter = Cutter::default();
+        let cutting = cutter.clone();
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
             let (front, held) = (Arc::clone(&self), held.hold());
-            let (cutting, resetting) = (Arc::clone(&cutting), Arc::clone(&resetting));
+            let cutting = cutting.clone();
             async move {
-                let response = match front.serve_one(request.map(Body::new)).await {
+                let mut request = request.map(Body::new);
+                request.extensions_mut().insert(cutting.clone());
+                let response = match front.serve_one(request).await {
                     Ok(response) => response,
                     Err(how) => {
-                        resetting.store(how == How::Reset, Ordering::Relaxed);
-                        cutting.notify_one();
+                        cutting.cut(how);
                         std::future::pending().await
                     }
                 };
                 Ok::<_, Infallible>(response.map(|body| Body::new(Held::new(body, held))))
             }
         });
-        let connection = TokioIo::new(Resettable { stream: connection, reset });
+        let connection = TokioIo::new(Resettable { stream: connection, reset: cutter.resets() });
         let mut connection = std::pin::pin!(http.serve_connection_with_upgrades(connection, service));
         let too_long = || requests.idle_for().is_some_and(|idle| idle >= CROWDED_LIMIT) && crowded();
         let mut told = false;
@@ -95,7 +95,7 @@ impl Front {
             let served = tokio::select! {
                 served = tokio::time::timeout(CROWDED_LIMIT / 2, connection.as_mut()) => served,
                 // Without a word: what it still carried is lost.
-                () = cut.notified() => return,
+                () = cutter.notified() => return,
             };
             match served {
                 Ok(Ok(())) => return,

@@ -19,6 +19,7 @@ use crate::gate::{self, Hosts};
 use crate::helper::Helper;
 use crate::interpreter;
 use crate::limits::{Keeper, Limits};
+use crate::misbehave::{Faults, Misbehaviour};
 use crate::registry::{Registry, measure};
 use crate::state::State;
 use crate::store::{Store, StoreError};
@@ -56,6 +57,8 @@ pub struct LocalServer {
 struct Running {
     registry: Arc<Registry>,
     accepting: JoinHandle<()>,
+    /// The proxy that misbehaves before the server.
+    _door: Option<Arc<oncebox_faults::Server>>,
 }
 
 impl std::fmt::Debug for Running {
@@ -124,6 +127,7 @@ pub struct LocalServerBuilder {
     code_interpreter: Option<PathBuf>,
     limits: Limits,
     network: Network,
+    faults: Option<String>,
 }
 
 impl Default for LocalServerBuilder {
@@ -143,6 +147,7 @@ impl Default for LocalServerBuilder {
             code_interpreter: None,
             limits: Limits::default(),
             network: Network::default(),
+            faults: None,
         }
     }
 }
@@ -257,6 +262,14 @@ impl LocalServerBuilder {
         self
     }
 
+    /// Faults to begin with: a document as `PUT /oncebox/faults` takes it, JSON; `{}` for none. Those of connections and
+    /// frames (`frames`) come from a proxy before the server, in the same process, which there is only if this is set; it
+    /// listens on 127.0.0.1 alone.
+    pub fn faults(mut self, document: impl Into<String>) -> Self {
+        self.faults = Some(document.into());
+        self
+    }
+
     /// What sandboxes can reach. The default is [`Network::None`].
     pub fn network(mut self, network: Network) -> Self {
         self.network = network;
@@ -336,6 +349,11 @@ impl LocalServerBuilder {
         }
         let hosts = self.check_access()?;
         self.check_limits()?;
+        let faults = self.faults.map(|document| Faults::read(document.as_bytes())).transpose();
+        let faults = faults.map_err(StartError::Faults)?;
+        if faults.is_some() && self.ip != IpAddr::V4(Ipv4Addr::LOCALHOST) {
+            return Err(StartError::Faults(format!("they are for 127.0.0.1 alone, and `listen` is {}", self.ip)));
+        }
         let helper = match self.helper {
             Some(helper) => helper,
             None => Helper::find()?,
@@ -346,7 +364,8 @@ impl LocalServerBuilder {
         };
         let keeper = keeper(self.limits, self.isolation).await?;
         let helper = helper.with_limits(keeper, self.network);
-        let addr = SocketAddr::from((self.ip, self.port));
+        // Behind a proxy, the port is the proxy's.
+        let addr = SocketAddr::from((self.ip, if faults.is_some() { 0 } else { self.port }));
         let listener = TcpListener::bind(addr).await.map_err(|source| StartError::Bind { addr, source })?;
         let addr = listener.local_addr().map_err(|source| StartError::Bind { addr, source })?;
 
@@ -366,6 +385,13 @@ impl LocalServerBuilder {
             },
         })?;
 
+        let (addr, misbehaviour, door) = match faults {
+            None => (addr, Misbehaviour::default(), None),
+            Some(faults) => {
+                let door = open_door(&faults, self.port, addr).await?;
+                (door.addr(), Misbehaviour::with(faults, Arc::clone(&door)), Some(door))
+            }
+        };
         tokio::spawn(measure(Arc::downgrade(&registry)));
         tokio::spawn(registry.events.deliver());
         let control = control.reached_at(addr, self.token);
@@ -375,11 +401,21 @@ impl LocalServerBuilder {
             control,
             allowed_origins: self.allowed_origins,
             hosts,
-            misbehaviour: Arc::default(),
+            misbehaviour: Arc::new(misbehaviour),
         };
         let accepting = tokio::spawn(accept(listener, Arc::new(front)));
-        Ok(LocalServer { addr, running: Some(Running { registry, accepting }) })
+        Ok(LocalServer { addr, running: Some(Running { registry, accepting, _door: door }) })
     }
+}
+
+/// Sets a proxy before the server.
+async fn open_door(faults: &Faults, port: u16, behind: SocketAddr) -> Result<Arc<oncebox_faults::Server>, StartError> {
+    let door = oncebox_faults::Server::builder(faults.script.clone()).proxy_to(&format!("http://{behind}")).keep_host();
+    let door = door.port(port).max_connections(MAX_CONNECTIONS).start().await;
+    door.map(Arc::new).map_err(|error| match error {
+        oncebox_faults::StartError::Listen { address, error } => StartError::Bind { addr: address, source: error },
+        error => StartError::Faults(error.to_string()),
+    })
 }
 
 /// The ways there are to keep the limits.

@@ -83,38 +83,27 @@ impl Usage {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Process {
-    parent: i32,
     ticks: u64,
     pub(super) pages: i64,
 }
 
-/// The sandbox's processes: all there are to see, or this one and those that come from it.
+/// The sandbox's processes: all there are to see, or those that come from this one.
 pub(super) fn processes(all_there_are: bool) -> HashMap<i32, Process> {
-    let all: HashMap<i32, Process> = fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| {
-            let pid = entry.ok()?.file_name().to_str()?.parse().ok()?;
-            Some((pid, process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?))
-        })
-        .collect();
-    if all_there_are {
-        return all;
-    }
-    let parents = all.iter().map(|(pid, process)| (*pid, process.parent)).collect();
-    let own = super::descendants::descendants(&parents, rustix::process::getpid().as_raw_pid());
-    all.into_iter().filter(|(pid, _)| own.contains(pid)).collect()
+    let pids = if all_there_are {
+        let entries = fs::read_dir("/proc").into_iter().flatten();
+        entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+    } else {
+        super::descendants::own_descendants()
+    };
+    let look = |pid: i32| Some((pid, process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?));
+    pids.into_iter().filter_map(look).collect()
 }
 
 /// A line of `/proc/PID/stat`; its fields are counted from behind the name, which may contain anything.
 fn process(stat: &str) -> Option<Process> {
     let fields: Vec<&str> = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().collect();
     let number = |field: usize| fields.get(field)?.parse::<u64>().ok();
-    Some(Process {
-        parent: fields.get(1)?.parse().ok()?,
-        ticks: number(11)?.saturating_add(number(12)?),
-        pages: fields.get(21)?.parse().ok()?,
-    })
+    Some(Process { ticks: number(11)?.saturating_add(number(12)?), pages: fields.get(21)?.parse().ok()? })
 }
 
 fn machine_memory() -> i64 {
@@ -134,7 +123,7 @@ mod tests {
     #[test]
     fn a_line_of_stat_gives_time_and_memory() {
         let line = "12 (a) b) S 7 12 12 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 1 0 99 1000000 321 18446744073709551615 1";
-        assert_eq!(process(line), Some(Process { parent: 7, ticks: 110, pages: 321 }));
+        assert_eq!(process(line), Some(Process { ticks: 110, pages: 321 }));
         assert_eq!(process("12 (a"), None);
     }
 

@@ -1,17 +1,11 @@
-//! The fault document: how it is written, and what is wrong with one.
+//! The fault document: how it is written.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use oncebox_protocol::Table;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-/// Most rules in a document.
-const MAX_RULES: usize = 1000;
-/// Longest time that a fault may take, in seconds.
-const MAX_SECONDS: f64 = 3600.0;
 
 /// How the server misbehaves. An empty document: not at all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -35,6 +29,10 @@ pub(super) struct Document {
     /// How many sandboxes may be created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) create_limit: Option<CreateLimit>,
+    /// Faults of connections and frames: a script of `oncebox-faults`, by which a proxy before the server misbehaves. The
+    /// server is started with one, if it is to have any: see [`LocalServerBuilder::faults`](crate::LocalServerBuilder::faults).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) frames: Option<Value>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,6 +110,58 @@ pub(super) enum Fault {
     Late(Late),
     /// The request waits so many seconds before anything else; two numbers are the bounds that chance draws between.
     Latency(Seconds),
+    /// The answer begins, and is cut in the middle of its body.
+    CutAnswer(CutAnswer),
+    /// The answer begins, and stands still in the middle of its body.
+    StallAnswer(StallAnswer),
+    /// Of a file that is uploaded only the beginning is stored, and the answer says that all is well.
+    HalfWrite(HalfWrite),
+}
+
+/// Where in an answer's body something happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Place {
+    /// After so many bytes.
+    Bytes(u64),
+    /// After so many messages of a stream: those of a Connect stream, the lines of any other.
+    Events(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CutAnswer {
+    pub(super) after: Place,
+    #[serde(default)]
+    pub(super) how: CutHow,
+}
+
+/// What ends in the middle of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum CutHow {
+    /// The connection, with a FIN.
+    #[default]
+    Close,
+    /// The connection, with a RST.
+    Reset,
+    /// The HTTP/2 stream, with RST_STREAM; over HTTP/1.1 the connection.
+    Stream,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StallAnswer {
+    pub(super) after: Place,
+    pub(super) seconds: Seconds,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct HalfWrite {
+    /// So many bytes of the request's body are taken; absent: half of them, by its Content-Length.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bytes: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -195,67 +245,7 @@ pub(super) const GROUPS: [(&str, &[&str]); 6] = [
     ("write", &["writeFiles", "composeFiles"]),
 ];
 
-/// Reads a document. The error names the place and the reason; nothing of it is then used.
-pub(super) fn parse(json: &[u8]) -> Result<Document, String> {
-    let mut reader = serde_json::Deserializer::from_slice(json);
-    let document: Document = serde_path_to_error::deserialize(&mut reader)
-        .map_err(|error| format!("{}: {}", error.path(), error.inner()))?;
-    reader.end().map_err(|error| format!("after the document: {error}"))?;
-    document.check()?;
-    Ok(document)
-}
-
-impl Document {
-    fn check(&self) -> Result<(), String> {
-        if self.rules.len() > MAX_RULES {
-            return Err(format!("rules: {} are more than {MAX_RULES}", self.rules.len()));
-        }
-        for (index, rule) in self.rules.iter().enumerate() {
-            rule.check().map_err(|error| format!("rules[{index}].{error}"))?;
-        }
-        check_seconds(self.list_lag).map_err(|rule| format!("list_lag: {rule}"))?;
-        if let Some(status) = self.v2_missing.filter(|status| !matches!(status, 404 | 405)) {
-            return Err(format!("v2_missing: {status} is neither 404 nor 405"));
-        }
-        if let Some(limit) = self.create_limit {
-            if !(limit.per_second > 0.0 && limit.per_second <= 1e6) {
-                return Err(format!("create_limit.per_second: {} is not above 0 and at most 1e6", limit.per_second));
-            }
-            if limit.burst == Some(0) {
-                return Err("create_limit.burst: 0 would let nothing through".to_owned());
-            }
-        }
-        Ok(())
-    }
-}
-
 impl Rule {
-    fn check(&self) -> Result<(), String> {
-        for (index, name) in self.on.iter().enumerate() {
-            let is_group = GROUPS.iter().any(|(group, _)| group == name);
-            if !is_group && !Table::all().operations().any(|operation| operation.id == *name) {
-                let groups: Vec<_> = GROUPS.iter().map(|(group, _)| *group).collect();
-                let groups = groups.join(", ");
-                return Err(format!("on[{index}]: {name:?} is neither an operation's id nor one of {groups}"));
-            }
-        }
-        if self.attempt == Some(0) {
-            return Err("attempt: attempts are counted from 1".to_owned());
-        }
-        if !(0.0..=1.0).contains(&self.probability) {
-            return Err(format!("probability: {} is not from 0 to 1", self.probability));
-        }
-        match &self.fault {
-            Fault::Status(answer) => answer.check().map_err(|error| format!("fault.status.{error}")),
-            Fault::Late(late) => {
-                late.seconds.check().map_err(|rule| format!("fault.late.seconds: {rule}"))?;
-                late.answer.as_ref().map_or(Ok(()), |a| a.check().map_err(|error| format!("fault.late.answer.{error}")))
-            }
-            Fault::Latency(seconds) => seconds.check().map_err(|rule| format!("fault.latency: {rule}")),
-            Fault::Cut(_) => Ok(()),
-        }
-    }
-
     /// Whether it is about an operation at all.
     pub(super) fn concerns(&self, operation: Option<&str>) -> bool {
         let names = |name: &String| {
@@ -266,36 +256,7 @@ impl Rule {
     }
 }
 
-impl Seconds {
-    fn check(self) -> Result<(), String> {
-        match self {
-            Self::Exactly(seconds) => check_seconds(seconds),
-            Self::Between([low, high]) if low > high => Err(format!("{low} is more than {high}")),
-            Self::Between([low, high]) => check_seconds(low).and_then(|()| check_seconds(high)),
-        }
-    }
-}
-
-fn check_seconds(seconds: f64) -> Result<(), String> {
-    if (0.0..=MAX_SECONDS).contains(&seconds) {
-        return Ok(());
-    }
-    Err(format!("{seconds} is not a number of seconds from 0 to {MAX_SECONDS}"))
-}
-
 impl Answer {
-    fn check(&self) -> Result<(), String> {
-        if !(200..=599).contains(&self.code) {
-            return Err(format!("code: {} is not from 200 to 599", self.code));
-        }
-        for (name, value) in &self.headers {
-            if HeaderName::try_from(name).is_err() || HeaderValue::try_from(value).is_err() {
-                return Err(format!("headers: {name:?}: {value:?} is no header"));
-            }
-        }
-        Ok(())
-    }
-
     pub(super) fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
@@ -303,51 +264,5 @@ impl Answer {
     pub(super) fn header_map(&self) -> HeaderMap {
         let pairs = self.headers.iter();
         pairs.filter_map(|(n, v)| Some((HeaderName::try_from(n).ok()?, HeaderValue::try_from(v).ok()?))).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mistake_is_refused_with_its_place_and_reason() {
-        for (json, place, reason) in [
-            (r#"{"rulez": []}"#, "rulez", "unknown field"),
-            (r#"{"rules": [{"fault": {"latency": 1}}, {"fault": {"latency": -1}}]}"#, "rules[1].fault.latency", "-1"),
-            (r#"{"rules": [{"on": ["creat"], "fault": {"cut": {}}}]}"#, "rules[0].on[0]", "\"creat\" is neither"),
-            (r#"{"rules": [{"fault": {"status": {"code": 99}}}]}"#, "rules[0].fault.status.code", "not from 200"),
-            (r#"{"rules": [{"fault": {"status": {"code": "x"}}}]}"#, "rules[0].fault", "invalid type"),
-            (r#"{"rules": [{"fault": {"cut": {}}, "probability": 2}]}"#, "rules[0].probability", "not from 0 to 1"),
-            (r#"{"rules": [{"fault": {"late": {"seconds": [3, 1]}}}]}"#, "rules[0].fault.late.seconds", "3 is more"),
-            (r#"{"v2_missing": 500}"#, "v2_missing", "neither 404 nor 405"),
-            (r#"{"create_limit": {"per_second": 0}}"#, "create_limit.per_second", "above 0"),
-            ("{} {}", "after the document", "trailing"),
-        ] {
-            let error = parse(json.as_bytes()).unwrap_err();
-            assert!(error.contains(place) && error.contains(reason), "{json}: {error}");
-        }
-    }
-
-    #[test]
-    fn a_group_stands_for_its_operations() {
-        let rule = |on: &[&str]| Rule {
-            on: on.iter().map(|name| (*name).to_owned()).collect(),
-            test_id: None,
-            attempt: None,
-            skip: 0,
-            times: None,
-            probability: 1.0,
-            fault: Fault::Cut(Cut::default()),
-        };
-        assert!(rule(&["create"]).concerns(Some("createSandboxV1")));
-        assert!(rule(&["killSandbox", "list"]).concerns(Some("killSandbox")));
-        assert!(!rule(&["create"]).concerns(Some("listSandboxes")) && !rule(&["create"]).concerns(None));
-        assert!(rule(&[]).concerns(None));
-        for (_, members) in GROUPS {
-            for id in members {
-                assert!(Table::all().operations().any(|operation| operation.id == *id), "{id}");
-            }
-        }
     }
 }

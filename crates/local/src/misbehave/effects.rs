@@ -31,6 +31,9 @@ pub(super) struct What {
     pub(super) key: Option<String>,
     /// `oncebox.intent`
     pub(super) intent: Option<String>,
+    /// `Oncebox-Test-Id`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) test: Option<String>,
     /// The sandbox that was made, ended or changed.
     pub(super) sandbox: Option<String>,
 }
@@ -82,8 +85,8 @@ impl Effects {
         seen.last = now;
     }
 
-    /// Oldest first.
-    pub(super) fn report(&self) -> Report {
+    /// Oldest first; those of one test, or all.
+    pub(super) fn report(&self, test: Option<&str>) -> Report {
         let book = self.0.lock();
         let effect = |(what, seen): (&What, &Seen)| Effect {
             what: what.clone(),
@@ -91,18 +94,38 @@ impl Effects {
             first: seen.first,
             last: seen.last,
         };
-        let mut effects: Vec<_> = book.counted.iter().map(effect).collect();
+        let wanted = |(what, _): &(&What, &Seen)| test.is_none() || what.test.as_deref() == test;
+        let mut effects: Vec<_> = book.counted.iter().filter(wanted).map(effect).collect();
         effects.sort_by(|a, b| (a.first, &a.what.sandbox).cmp(&(b.first, &b.what.sandbox)));
-        Report { effects, counts: book.counts.clone(), not_told_apart: book.not_told_apart }
+        let counts = match test {
+            None => book.counts.clone(),
+            Some(_) => sums(effects.iter().map(|effect| (&effect.what, effect.count))),
+        };
+        Report { effects, counts, not_told_apart: book.not_told_apart }
     }
 
-    /// Begins anew. What was made before stays known, so that its answers given again still count as none.
-    pub(super) fn clear(&self) {
+    /// Begins anew, for one test or for all. What was made before stays known, so that its answers given again still count
+    /// as none.
+    pub(super) fn clear(&self, test: Option<&str>) {
         let mut book = self.0.lock();
-        book.counted.clear();
-        book.counts.clear();
-        book.not_told_apart = 0;
+        let Some(test) = test else {
+            book.counted.clear();
+            book.counts.clear();
+            book.not_told_apart = 0;
+            return;
+        };
+        book.counted.retain(|what, _| what.test.as_deref() != Some(test));
+        book.counts = sums(book.counted.iter().map(|(what, seen)| (what, seen.count)));
     }
+}
+
+/// How often each operation had an effect.
+fn sums<'e>(effects: impl Iterator<Item = (&'e What, u64)>) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for (what, count) in effects {
+        *sums.entry(what.operation.clone()).or_default() += count;
+    }
+    sums
 }
 
 #[cfg(test)]
@@ -121,12 +144,25 @@ mod tests {
         effects.add(what("createSandbox", "i2"), true);
         effects.add(what("processStart", "i1"), false);
         effects.add(what("processStart", "i1"), false);
-        let report = effects.report();
+        let report = effects.report(None);
         assert_eq!(report.counts["createSandbox"], 2);
         assert_eq!(report.counts["processStart"], 2);
         assert_eq!(report.effects.iter().map(|effect| effect.count).sum::<u64>(), 4);
-        effects.clear();
+        effects.clear(None);
         effects.add(what("createSandbox", "i1"), true);
-        assert!(effects.report().effects.is_empty());
+        assert!(effects.report(None).effects.is_empty());
+    }
+
+    #[test]
+    fn tests_do_not_disturb_each_other() {
+        let effects = Effects::default();
+        let of = |test: &str| What { test: Some(test.to_owned()), ..what("killSandbox", "i1") };
+        for (test, times) in [("a", 2), ("b", 1)] {
+            (0..times).for_each(|_| effects.add(of(test), false));
+        }
+        assert_eq!(effects.report(Some("a")).counts["killSandbox"], 2);
+        effects.clear(Some("a"));
+        assert!(effects.report(Some("a")).effects.is_empty());
+        assert_eq!((effects.report(Some("b")).effects.len(), effects.report(None).counts["killSandbox"]), (1, 1));
     }
 }

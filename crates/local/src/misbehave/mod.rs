@@ -4,6 +4,8 @@
 //! each rule has fired, `DELETE` ends it. `GET /oncebox/effects` tells every effect that really happened, `DELETE` begins
 //! the count anew. Everything goes through one place, [`Misbehaviour::answer`], around whatever the server does itself.
 
+mod bend;
+mod check;
 mod document;
 mod effects;
 mod lists;
@@ -20,13 +22,15 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
-use oncebox_protocol::headers::IDEMPOTENCY_KEY;
+use oncebox_protocol::headers::{IDEMPOTENCY_KEY, ONCEBOX_TEST_ID};
 use oncebox_protocol::{ErrorBody, Operation, Plane, Repeat};
 use parking_lot::RwLock;
 use serde_json::{Value, json};
 
+pub(crate) use bend::Cutter;
+use bend::Turn;
 pub(crate) use document::How;
-use document::{Answer, Fault, Filter, GROUPS, Keys, When};
+use document::{Answer, Document, Fault, Filter, GROUPS, Keys, When};
 use effects::{Effects, What};
 use plan::{Allowance, Decision, Plan};
 
@@ -43,12 +47,39 @@ const BODY_LIMIT: Duration = Duration::from_secs(30);
 pub(crate) struct Misbehaviour {
     plan: RwLock<Arc<Plan>>,
     effects: Effects,
+    /// The proxy before the server, where there is one.
+    door: Option<Arc<oncebox_faults::Server>>,
+}
+
+/// Faults that a server begins with, read and found good.
+#[derive(Clone, Debug)]
+pub(crate) struct Faults {
+    document: Document,
+    pub(crate) script: oncebox_faults::Script,
+}
+
+impl Faults {
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// What is wrong with it, with line, place and reason.
+    pub(crate) fn read(json: &[u8]) -> Result<Self, String> {
+        let document = check::parse(json)?;
+        let script = check::script(&document)?;
+        Ok(Self { document, script })
+    }
 }
 
 /// What the server does itself with a request.
 pub(crate) type Handle = Box<dyn FnOnce(Request<Body>) -> BoxFuture<'static, Response> + Send>;
 
 impl Misbehaviour {
+    /// Begins with faults, behind a proxy that has those of connections and frames.
+    pub(crate) fn with(faults: Faults, door: Arc<oncebox_faults::Server>) -> Self {
+        let plan = RwLock::new(Arc::new(Plan::new(faults.document)));
+        Self { plan, door: Some(door), ..Self::default() }
+    }
+
     /// Whether a request of the server itself is for this interface.
     pub(crate) fn is_for(path: &str) -> bool {
         path.starts_with("/oncebox/")
@@ -62,24 +93,31 @@ impl Misbehaviour {
                 Json(json!({"faults": plan.document, "fired": plan.fired()})).into_response()
             }
             (&Method::PUT, "/oncebox/faults") => match read(request.into_body()).await {
-                Ok(body) => match document::parse(&body) {
-                    Ok(document) => {
-                        *self.plan.write() = Arc::new(Plan::new(document));
-                        StatusCode::NO_CONTENT.into_response()
-                    }
+                Ok(body) => match Faults::read(&body).and_then(|faults| self.set(faults)) {
+                    Ok(()) => StatusCode::NO_CONTENT.into_response(),
                     Err(error) => Refusal::bad_request(format!("the fault document: {error}")).into_response(),
                 },
                 Err(refusal) => refusal.into_response(),
             },
             (&Method::DELETE, "/oncebox/faults") => {
                 *self.plan.write() = Arc::default();
+                if let Some(door) = &self.door {
+                    // Without rules it is a good one.
+                    let _ = door.set_script(oncebox_faults::Script::new());
+                }
                 StatusCode::NO_CONTENT.into_response()
             }
-            (&Method::GET, "/oncebox/effects") => Json(self.effects.report()).into_response(),
-            (&Method::DELETE, "/oncebox/effects") => {
-                self.effects.clear();
-                StatusCode::NO_CONTENT.into_response()
-            }
+            (&Method::GET, "/oncebox/effects") => match test_id(request.uri().query()) {
+                Ok(test) => Json(self.effects.report(test.as_deref())).into_response(),
+                Err(refusal) => refusal.into_response(),
+            },
+            (&Method::DELETE, "/oncebox/effects") => match test_id(request.uri().query()) {
+                Ok(test) => {
+                    self.effects.clear(test.as_deref());
+                    StatusCode::NO_CONTENT.into_response()
+                }
+                Err(refusal) => refusal.into_response(),
+            },
             (method, path) => {
                 let message = format!(
                     "there is no {method} {}: faults can be GET, PUT and DELETEd, effects GET and DELETEd",
@@ -88,6 +126,23 @@ impl Misbehaviour {
                 Refusal::new(StatusCode::NOT_FOUND, message).into_response()
             }
         }
+    }
+
+    /// Puts faults in force, in place of those before.
+    fn set(&self, faults: Faults) -> Result<(), String> {
+        match &self.door {
+            Some(door) => door.set_script(faults.script).map_err(|error| format!("frames: {error}"))?,
+            None if faults.document.frames.is_some() => {
+                return Err(
+                    "frames: nothing stands before this server that could misbehave so; start it with a fault \
+                            document, which may be empty"
+                        .to_owned(),
+                );
+            }
+            None => {}
+        }
+        *self.plan.write() = Arc::new(Plan::new(faults.document));
+        Ok(())
     }
 
     /// Answers a request through the faults in force. `sandbox` is the one it is for; none: it is for the control plane.
@@ -157,11 +212,19 @@ impl Misbehaviour {
                     None => return Err(late.how),
                 }
             }
-            Some(Fault::Latency(_)) | None => {
-                let is_list = call.is_list();
-                let response = call.respond().await;
-                if is_list { lists::bend(response, &plan.document).await } else { response }
+            Some(Fault::CutAnswer(cut)) => {
+                let cutter = call.request.extensions().get::<Cutter>().cloned().unwrap_or_default();
+                bend::answer(call.listed(&plan).await, cut.after, Turn::Cut(cut.how, cutter))
             }
+            Some(Fault::StallAnswer(stall)) => {
+                let time = stall.seconds.draw(decision.chance);
+                bend::answer(call.listed(&plan).await, stall.after, Turn::Stall(time))
+            }
+            Some(Fault::HalfWrite(half)) => {
+                call.request = bend::upload(call.request, half);
+                call.respond().await
+            }
+            Some(Fault::Latency(_)) | None => call.listed(&plan).await,
         };
         Ok(match allowance {
             Some(allowance) => with_limits(response, allowance),
@@ -199,6 +262,7 @@ impl Call {
             operation: operation.id.clone().into_owned(),
             key: request.headers().get(IDEMPOTENCY_KEY).and_then(|key| Some(key.to_str().ok()?.to_owned())),
             intent: None,
+            test: request.headers().get(ONCEBOX_TEST_ID).and_then(|test| Some(test.to_str().ok()?.to_owned())),
             sandbox: sandbox.map(str::to_owned).or_else(|| sandbox_in(request.uri().path())),
         });
         let is_sandboxes = sandbox.is_none();
@@ -254,6 +318,13 @@ impl Call {
         let _ = body.frame().await;
     }
 
+    /// Has it done; of a list that is amiss, what is left.
+    async fn listed(self, plan: &Plan) -> Response {
+        let is_list = self.is_list();
+        let response = self.respond().await;
+        if is_list { lists::bend(response, &plan.document).await } else { response }
+    }
+
     /// Has it done, whatever becomes of the client.
     async fn respond(self) -> Response {
         let Self { misbehaviour, what, mints_sandbox, is_sandboxes, request, handle, .. } = self;
@@ -267,6 +338,19 @@ impl Call {
             Err(error) => Refusal::internal(error).into_response(),
         }
     }
+}
+
+/// `?test_id=…`
+fn test_id(query: Option<&str>) -> Result<Option<String>, Refusal> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Query {
+        test_id: Option<String>,
+    }
+    let uri = format!("/?{}", query.unwrap_or_default());
+    let uri = uri.parse().map_err(|_| Refusal::bad_request("the query makes no sense"))?;
+    let query = axum::extract::Query::<Query>::try_from_uri(&uri);
+    query.map(|query| query.0.test_id).map_err(|error| Refusal::bad_request(error.body_text()))
 }
 
 fn is_of(group: &str, operation: &str) -> bool {

@@ -167,7 +167,7 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::misbehave::document::parse;
+    use crate::misbehave::check::parse;
 
     fn plan(json: &str) -> Plan {
         Plan::new(parse(json.as_bytes()).unwrap())

@@ -54,6 +54,11 @@ pub(crate) async fn plain() -> Fixture {
     start(|builder| builder.isolation(Isolation::None)).await.unwrap()
 }
 
+/// The same with more set up.
+pub(crate) async fn plain_with(set_up: impl FnOnce(LocalServerBuilder) -> LocalServerBuilder) -> Fixture {
+    start(|builder| set_up(builder.isolation(Isolation::None))).await.unwrap()
+}
+
 async fn start(set_up: impl FnOnce(LocalServerBuilder) -> LocalServerBuilder) -> Result<Fixture, StartError> {
     let base = tempfile::tempdir().unwrap();
     let builder = LocalServer::builder().helper(helper()).state_base(base.path().join("state"));
