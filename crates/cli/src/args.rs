@@ -7,9 +7,11 @@ use clap::{Args, Parser, Subcommand};
 use oncebox_policy::{MAX_RETRIES, retries_option};
 
 use crate::connection::ConnectionArgs;
+use crate::effects::EffectsArgs;
 use crate::explain::ExplainArgs;
 use crate::faults::FaultsArgs;
 use crate::probe::ProbeArgs;
+use crate::template::TemplateArgs;
 
 /// The longest timeout that can be given: a year.
 const MAX_SECONDS: f64 = 365.0 * 24.0 * 60.0 * 60.0;
@@ -47,8 +49,13 @@ pub(crate) enum Task {
     Probe(ProbeArgs),
     /// Tell what would happen after an attempt, and by which rule
     Explain(ExplainArgs),
-    /// Serve HTTP that misbehaves by a script, to test a client against
+    /// Build templates, and look after them
+    #[command(visible_alias = "tpl")]
+    Template(TemplateArgs),
+    /// Serve HTTP that misbehaves by a script, or make a local server misbehave, to test a client against
     Faults(FaultsArgs),
+    /// Tell what really happened on a local server, and how often
+    Effects(EffectsArgs),
 }
 
 #[derive(Debug, Args)]
@@ -169,6 +176,9 @@ pub(crate) struct ServeArgs {
     /// Python whose kernels run code in sandboxes; it needs ipykernel [default: /usr/bin/python3]
     #[arg(long, value_name = "PYTHON")]
     pub(crate) code_interpreter: Option<PathBuf>,
+    /// Misbehave from the start by this fault document, JSON; {} lets `oncebox faults set` begin later
+    #[arg(long, value_name = "FILE")]
+    pub(crate) faults: Option<PathBuf>,
     /// Print the address, or what --explain-isolation tells, as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -205,7 +215,7 @@ fn memory(text: &str) -> Result<Memory, String> {
 
 const MEMORY_RULE: &str = "it must be a number of bytes, with K, M, G or T for KiB, MiB, GiB or TiB, or none";
 
-fn non_empty(text: &str) -> Result<String, String> {
+pub(crate) fn non_empty(text: &str) -> Result<String, String> {
     if text.trim().is_empty() { Err("it must not be empty".into()) } else { Ok(text.to_owned()) }
 }
 

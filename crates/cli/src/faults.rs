@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use oncebox_faults::{Builder, Script, Server, StartError, catalog, ready_scripts};
 use serde_json::json;
 
+use crate::effects::{self, ServerArgs, SetArgs};
 use crate::exit::{Failure, print, say};
 use crate::signals::Signals;
 
@@ -25,6 +26,12 @@ enum FaultsTask {
     Proxy(ProxyArgs),
     /// List the faults and the scripts that are ready to use
     List(ListArgs),
+    /// Make a local server misbehave by a fault document, in place of the one before
+    Set(SetArgs),
+    /// Print a local server's fault document, and how often each rule has fired
+    Get(ServerArgs),
+    /// Let a local server behave again
+    Clear(ServerArgs),
     /// Print a script that is ready to use, to begin one of your own
     Show {
         /// Its name
@@ -100,6 +107,9 @@ pub(crate) async fn run(args: FaultsArgs) -> Result<u8, Failure> {
             serve(builder, args.common).await
         }
         FaultsTask::List(args) => list(&args),
+        FaultsTask::Set(args) => effects::set(args).await,
+        FaultsTask::Get(server) => effects::get(server).await,
+        FaultsTask::Clear(server) => effects::clear(server).await,
         FaultsTask::Show { name } => match ready_scripts().iter().find(|ready| ready.name == name) {
             Some(ready) => {
                 print!("{}", ready.json);

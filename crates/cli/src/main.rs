@@ -2,6 +2,7 @@
 
 mod args;
 mod connection;
+mod effects;
 mod exit;
 mod explain;
 mod faults;
@@ -10,6 +11,7 @@ mod probe;
 mod run;
 mod serve;
 mod signals;
+mod template;
 mod usage;
 
 use std::process::ExitCode;
@@ -46,6 +48,8 @@ fn start(cli: Cli) -> Result<u8, Failure> {
         Task::Serve(args) => runtime.block_on(serve::serve(args)),
         Task::Probe(args) => runtime.block_on(probe::run(args)),
         Task::Faults(args) => runtime.block_on(faults::run(args)),
+        Task::Effects(args) => runtime.block_on(effects::run(args)),
+        Task::Template(args) => runtime.block_on(template::run(args)),
         Task::Explain(args) => explain::run(&args),
     };
     // A read of the terminal may still block; it must not keep the program from ending.

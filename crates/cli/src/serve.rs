@@ -42,6 +42,11 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<u8, Failure> {
         NetworkArg::Host => Network::Host,
     };
     builder = builder.pids(args.pids).network(network);
+    if let Some(file) = &args.faults {
+        let read = std::fs::read_to_string(file);
+        let document = read.map_err(|error| Failure::usage(format!("--faults is {}: {error}", file.display())))?;
+        builder = builder.faults(document);
+    }
     if args.explain_isolation {
         return explain(builder, args.json).await;
     }
@@ -109,6 +114,7 @@ pub(crate) fn start_failure(error: &StartError) -> Failure {
         | StartError::Token { .. }
         | StartError::Host { .. }
         | StartError::Limit { .. }
+        | StartError::Faults(_)
         | StartError::KeptState { .. } => Failure::usage(error),
         _ => Failure::infrastructure(error),
     }

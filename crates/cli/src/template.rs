@@ -1,0 +1,321 @@
+//! `oncebox template`: templates built from Dockerfiles, and looked after.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use oncebox::{BuildEvent, Client, Ready, Template, TemplateInfo};
+use serde_json::json;
+
+use crate::args::non_empty;
+use crate::connection::ConnectionArgs;
+use crate::exit::{Failure, print};
+
+#[derive(Debug, Args)]
+pub(crate) struct TemplateArgs {
+    #[command(subcommand)]
+    task: TemplateTask,
+}
+
+#[derive(Debug, Subcommand)]
+enum TemplateTask {
+    /// Build a template from a Dockerfile, and show its log
+    #[command(visible_alias = "create")]
+    Build(BuildArgs),
+    /// List the account's templates
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+    /// Describe a template and its builds
+    Info(OneArgs),
+    /// Delete templates
+    #[command(visible_alias = "dl")]
+    Delete(DeleteArgs),
+    /// Let other teams use a template
+    #[command(visible_alias = "pb")]
+    Publish(OneArgs),
+    /// Let nobody else use a template any longer
+    #[command(visible_alias = "upb")]
+    Unpublish(OneArgs),
+    /// List a template's tags
+    Tags(OneArgs),
+    /// Let tags point to a build
+    Tag(TagArgs),
+    /// Remove tags from a template
+    Untag(TagArgs),
+}
+
+#[derive(Debug, Args)]
+struct BuildArgs {
+    /// The template's name, or name:tag
+    #[arg(value_name = "NAME", value_parser = non_empty)]
+    name: String,
+    /// The Dockerfile
+    #[arg(long, short = 'f', value_name = "FILE", default_value = "Dockerfile")]
+    file: PathBuf,
+    /// The directory that files are copied from [default: the Dockerfile's]
+    #[arg(long, value_name = "DIR")]
+    context: Option<PathBuf>,
+    /// Let this tag point to the build; may be repeated
+    #[arg(long, value_name = "TAG")]
+    tag: Vec<String>,
+    /// CPU cores of its sandboxes [default: the server's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    cpu_count: Option<u32>,
+    /// Memory of its sandboxes in MiB [default: the server's]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(128..=16_777_216))]
+    memory_mb: Option<u32>,
+    /// What its sandboxes start with, in place of the Dockerfile's
+    #[arg(long, value_name = "LINE", requires = "ready_cmd", value_parser = non_empty)]
+    start_cmd: Option<String>,
+    /// What succeeds once they are ready
+    #[arg(long, value_name = "LINE", value_parser = non_empty)]
+    ready_cmd: Option<String>,
+    /// Build every step anew
+    #[arg(long)]
+    no_cache: bool,
+    /// Print one JSON object a line of the log, and one at the end
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// Print one JSON array
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+#[derive(Debug, Args)]
+struct OneArgs {
+    /// The template's name or id
+    #[arg(value_name = "TEMPLATE", value_parser = non_empty)]
+    template: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+#[derive(Debug, Args)]
+struct DeleteArgs {
+    /// The templates' names or ids
+    #[arg(value_name = "TEMPLATE", required = true, value_parser = non_empty)]
+    templates: Vec<String>,
+    /// Print one JSON object a template
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+#[derive(Debug, Args)]
+struct TagArgs {
+    /// The build as name:tag; to remove tags, the template's name
+    #[arg(value_name = "TEMPLATE", value_parser = non_empty)]
+    template: String,
+    /// The tags
+    #[arg(value_name = "TAG", required = true, value_parser = non_empty)]
+    tags: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+pub(crate) async fn run(args: TemplateArgs) -> Result<u8, Failure> {
+    match args.task {
+        TemplateTask::Build(args) => build(args).await,
+        TemplateTask::List(args) => {
+            let client = args.connection.client(None, args.json).await?;
+            let listed = client.templates().list().await;
+            let listed = ended(&client, listed, args.json).await?;
+            if args.json {
+                print(json!(listed))?;
+            } else {
+                print(table(&listed))?;
+            }
+            Ok(0)
+        }
+        TemplateTask::Info(args) => {
+            let client = args.connection.client(None, args.json).await?;
+            let info = client.templates().info(&args.template).await;
+            let info = ended(&client, info, args.json).await?;
+            if args.json {
+                print(json!(info))?;
+            } else {
+                let names = info.names.join(", ");
+                let mut lines = vec![format!("{}  {names}  {}", info.template_id, visibility(info.public))];
+                let builds = info.builds.iter();
+                lines.extend(
+                    builds.map(|build| format!("  {}  {}  {}", build.build_id, build.status, build.created_at)),
+                );
+                print(lines.join("\n"))?;
+            }
+            Ok(0)
+        }
+        TemplateTask::Delete(args) => delete(args).await,
+        TemplateTask::Publish(args) => publish(args, true).await,
+        TemplateTask::Unpublish(args) => publish(args, false).await,
+        TemplateTask::Tags(args) => {
+            let client = args.connection.client(None, args.json).await?;
+            let tags = client.templates().tags(&args.template).await;
+            let tags = ended(&client, tags, args.json).await?;
+            if args.json {
+                print(json!(tags))?;
+            } else {
+                let line = |tag: &oncebox::TemplateTag| format!("{}  {}  {}", tag.tag, tag.build_id, tag.created_at);
+                print(tags.iter().map(line).collect::<Vec<_>>().join("\n"))?;
+            }
+            Ok(0)
+        }
+        TemplateTask::Tag(args) => {
+            let client = args.connection.client(None, args.json).await?;
+            let assigned = client.templates().assign_tags(&args.template, args.tags).await;
+            let assigned = ended(&client, assigned, args.json).await?;
+            if args.json {
+                print(json!(assigned))?;
+            } else {
+                print(format!("{} -> {}", assigned.tags.join(", "), assigned.build_id))?;
+            }
+            Ok(0)
+        }
+        TemplateTask::Untag(args) => {
+            let client = args.connection.client(None, args.json).await?;
+            let removed = client.templates().remove_tags(&args.template, args.tags.clone()).await;
+            ended(&client, removed, args.json).await?;
+            if args.json {
+                print(json!({"template": args.template, "removed": args.tags}))?;
+            }
+            Ok(0)
+        }
+    }
+}
+
+async fn build(args: BuildArgs) -> Result<u8, Failure> {
+    let file = args.file.display();
+    let text =
+        std::fs::read_to_string(&args.file).map_err(|error| Failure::usage(format!("--file is {file}: {error}")))?;
+    let context = args.context.clone().or_else(|| args.file.parent().map(PathBuf::from)).unwrap_or_default();
+    let context = if context.as_os_str().is_empty() { PathBuf::from(".") } else { context };
+    let mut recipe = Template::from_dockerfile(&text).map_err(|error| Failure::of(&error, args.json))?.context(context);
+    recipe = match (&args.start_cmd, &args.ready_cmd) {
+        (Some(start), Some(ready)) => recipe.start_command(start, Ready::command(ready)),
+        (None, Some(ready)) => recipe.ready(Ready::command(ready)),
+        _ => recipe,
+    };
+    let client = args.connection.client(None, args.json).await?;
+    let mut build = client.templates().build(&recipe, &args.name);
+    for tag in &args.tag {
+        build = build.tag(tag);
+    }
+    if let Some(cores) = args.cpu_count {
+        build = build.cpu_count(cores);
+    }
+    if let Some(mebibytes) = args.memory_mb {
+        build = build.memory_mb(mebibytes);
+    }
+    if args.no_cache {
+        build = build.skip_cache();
+    }
+    let as_json = args.json;
+    let uploads = Uploads::default();
+    let built = build.on_event(move |event| tell(event, as_json, &uploads)).await;
+    let built = ended(&client, built, as_json).await?;
+    if as_json {
+        let (template, build) = (built.template_id(), built.build_id());
+        print(json!({"templateID": template, "buildID": build, "names": built.names(), "tags": built.tags()}))?;
+    } else {
+        print(format!("{} is built: {}", args.name, built.template_id()))?;
+    }
+    Ok(0)
+}
+
+/// A bar for the files that are being uploaded; drawn on a terminal alone.
+type Uploads = Arc<Mutex<Option<ProgressBar>>>;
+
+fn tell(event: BuildEvent, as_json: bool, uploads: &Uploads) {
+    let mut bar = uploads.lock().unwrap_or_else(PoisonError::into_inner);
+    match event {
+        BuildEvent::Uploading { from, sent, of } if !as_json => {
+            let bar = bar.get_or_insert_with(|| {
+                let bar = ProgressBar::new(of);
+                if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {bytes}/{total_bytes}") {
+                    bar.set_style(style);
+                }
+                bar
+            });
+            bar.set_length(of);
+            bar.set_message(from);
+            bar.set_position(sent);
+        }
+        BuildEvent::Log(entry) => {
+            if let Some(bar) = bar.take() {
+                bar.finish_and_clear();
+            }
+            // A reader that has gone is no reason to end the build.
+            let _ = if as_json { print(json!(entry)) } else { print(entry.message) };
+        }
+        _ => {}
+    }
+}
+
+async fn delete(args: DeleteArgs) -> Result<u8, Failure> {
+    let client = args.connection.client(None, args.json).await?;
+    let mut missing = false;
+    for template in &args.templates {
+        let deleted = client.templates().delete(template).await;
+        let deleted = match deleted {
+            Ok(deleted) => deleted,
+            failed => ended(&client, failed, args.json).await?,
+        };
+        missing |= !deleted;
+        if args.json {
+            print(json!({"template": template, "deleted": deleted}))?;
+        } else {
+            print(if deleted { format!("{template} is deleted") } else { format!("{template}: there is none") })?;
+        }
+    }
+    client.close().await;
+    Ok(u8::from(missing))
+}
+
+async fn publish(args: OneArgs, public: bool) -> Result<u8, Failure> {
+    let client = args.connection.client(None, args.json).await?;
+    let names = client.templates().publish(&args.template, public).await;
+    let names = ended(&client, names, args.json).await?;
+    if args.json {
+        print(json!({"template": args.template, "public": public, "names": names}))?;
+    } else {
+        print(format!("{} is {}", args.template, visibility(public)))?;
+    }
+    Ok(0)
+}
+
+/// Ends the client, whatever came of the call.
+async fn ended<T>(client: &Client, result: Result<T, oncebox::Error>, as_json: bool) -> Result<T, Failure> {
+    client.close().await;
+    result.map_err(|error| Failure::of(&error, as_json))
+}
+
+fn table(templates: &[TemplateInfo]) -> String {
+    let row = |id: &str, names: &str, cpu: &str, memory: &str, status: &str| {
+        format!("{id:<24} {names:<32} {cpu:>4} {memory:>8}  {status}")
+    };
+    let mut lines = vec![row("TEMPLATE", "NAMES", "CPUS", "MIB", "VISIBLE TO")];
+    lines.extend(templates.iter().map(|template| {
+        let (cpus, memory) = (template.cpu_count.to_string(), template.memory_mb.to_string());
+        row(&template.template_id, &template.names.join(", "), &cpus, &memory, visibility(template.public))
+    }));
+    lines.join("\n")
+}
+
+fn visibility(public: bool) -> &'static str {
+    if public { "public" } else { "private" }
+}

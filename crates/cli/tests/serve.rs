@@ -1,0 +1,114 @@
+//! A local server from outside: its faults, its effects, its templates.
+
+#![allow(clippy::unwrap_used)]
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    /// `None`: it ended at once, where sandboxes cannot be isolated.
+    fn start(args: &[&str]) -> Option<Self> {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_oncebox"))
+            .args(["serve", "--port", "0", "--json"])
+            .args(args)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        if line.is_empty() {
+            assert_eq!(child.wait().unwrap().code(), Some(125));
+            return None;
+        }
+        let address: serde_json::Value = serde_json::from_str(&line).unwrap();
+        Some(Self { child, url: address["url"].as_str().unwrap().to_owned() })
+    }
+
+    fn run(&self, args: &[&str]) -> (Option<i32>, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oncebox"));
+        command.args(args).env("E2B_API_KEY", "any").env("E2B_HTTP_VERSION", "1.1");
+        command.env("E2B_API_URL", &self.url).env("E2B_SANDBOX_URL", &self.url);
+        let Output { status, stdout, stderr } = command.output().unwrap();
+        (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+    }
+
+    fn json(&self, args: &[&str]) -> serde_json::Value {
+        let (code, text, error) = self.run(args);
+        assert_eq!(code, Some(0), "{error}");
+        serde_json::from_str(text.lines().last().unwrap()).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn faults_are_set_and_effects_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("faults.json");
+    let path = file.to_str().unwrap();
+    std::fs::write(&file, r#"{"rules": [{"on": ["create"], "times": 1, "fault": {"cut": {"when": "after"}}}]}"#)
+        .unwrap();
+    let server = Server::start(&["--no-isolation", "--faults", path]).unwrap();
+    // The create whose answer is lost is found again: one sandbox, one effect.
+    let (code, text, error) = server.run(&["run", "--", "echo", "once"]);
+    assert_eq!((code, text.as_str()), (Some(0), "once\n"), "{error}");
+    assert_eq!(server.json(&["faults", "get"])["fired"], serde_json::json!([1]));
+    let told = server.json(&["effects", "--json"]);
+    assert_eq!(told["counts"]["createSandbox"], 1, "{told}");
+    let (_, text, _) = server.run(&["effects", "--reset"]);
+    assert!(text.contains("createSandbox") && !text.contains("doubled"), "{text}");
+    assert_eq!(server.run(&["effects"]).1, "no effects\n");
+
+    std::fs::write(&file, "{\n  \"rules\": [\n    {\"fault\": {\"cut\": {}}},\n    {\"fault\": {\"cutt\": {}}}]}")
+        .unwrap();
+    let (code, _, error) = server.run(&["faults", "set", path]);
+    assert!(code == Some(2) && error.contains("line 4: rules[1].fault"), "{error}");
+    let refused = Command::new(env!("CARGO_BIN_EXE_oncebox")).args(["serve", "--port", "0", "--faults", path]).output();
+    let refused = refused.unwrap();
+    assert!(refused.status.code() == Some(2) && String::from_utf8_lossy(&refused.stderr).contains("line 4"));
+
+    assert_eq!(server.run(&["faults", "clear"]).0, Some(0));
+    assert_eq!(server.json(&["faults", "get"])["faults"]["rules"], serde_json::json!([]));
+    let (code, _, error) = server.run(&["effects", "--server", "http://127.0.0.1:9"]);
+    assert!(code == Some(125) && error.contains("oncebox serve"), "{error}");
+}
+
+#[test]
+fn a_dockerfile_becomes_a_template() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("hello"), "hello from here\n").unwrap();
+    let file = folder.path().join("Dockerfile");
+    std::fs::write(&file, "FROM e2bdev/base\nCOPY hello /srv/hello\nRUN echo built > /srv/built\n").unwrap();
+    let path = file.to_str().unwrap();
+    let Some(server) = Server::start(&[]) else {
+        println!("SKIP a_dockerfile_becomes_a_template: sandboxes cannot be isolated here");
+        return;
+    };
+    let (code, text, error) = server.run(&["template", "build", "mine", "-f", path]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(text.contains("RUN echo built") && text.contains("mine is built"), "{text}");
+    let (code, text, error) = server.run(&["run", "--template", "mine", "--", "cat", "/srv/hello", "/srv/built"]);
+    assert_eq!((code, text.as_str()), (Some(0), "hello from here\nbuilt\n"), "{error}");
+    let listed = server.json(&["template", "ls", "--json"]);
+    assert_eq!(listed.as_array().unwrap().iter().filter(|one| one["names"].to_string().contains("mine")).count(), 1);
+    assert_eq!(server.json(&["template", "publish", "mine", "--json"])["public"], true);
+    assert!(server.run(&["template", "info", "mine"]).1.contains("public"));
+    assert_eq!(server.run(&["template", "delete", "mine", "never"]).0, Some(1));
+
+    std::fs::write(&file, "FROM e2bdev/base\nRUN exit 7\n").unwrap();
+    let (code, _, error) = server.run(&["template", "build", "bad", "-f", path]);
+    assert!(code == Some(125) && error.contains("exit code 7"), "{error}");
+    std::fs::write(&file, "FROM e2bdev/base\nADD https://e.com/x /y\n").unwrap();
+    let (code, _, error) = server.run(&["template", "build", "bad", "-f", path]);
+    assert!(code == Some(2) && error.contains("line 2"), "{error}");
+}
