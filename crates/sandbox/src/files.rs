@@ -6,12 +6,14 @@ mod many;
 mod parts;
 mod read;
 mod resume;
+mod tree;
 mod watch;
 mod write;
 
 pub use entry::{Entry, EntryKind};
 pub use many::WriteFiles;
 pub use read::FileStream;
+pub use tree::{DownloadDir, TransferProgress, Transferred, UploadDir};
 pub use watch::{DirWatch, FileEvent, FileEventKind, WatchDir, Watcher};
 pub use write::WriteFile;
 

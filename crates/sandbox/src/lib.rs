@@ -71,7 +71,8 @@ pub use commands::{
 pub use endpoint::Endpoint;
 pub use error::{Error, ErrorKind};
 pub use files::{
-    DirWatch, Entry, EntryKind, FileEvent, FileEventKind, FileStream, Files, WatchDir, Watcher, WriteFile, WriteFiles,
+    DirWatch, DownloadDir, Entry, EntryKind, FileEvent, FileEventKind, FileStream, Files, TransferProgress,
+    Transferred, UploadDir, WatchDir, Watcher, WriteFile, WriteFiles,
 };
 pub use fleet::{Fleet, FleetProgress, FleetReport};
 pub use interpreter::{

@@ -269,3 +269,53 @@ async fn changes_are_told_as_they_come_and_when_they_are_asked_for() {
     );
     local.stop().await;
 }
+
+#[tokio::test]
+async fn directories_go_up_and_down_with_what_is_wanted_of_them() {
+    let (local, _flaky, sandbox) = sandbox(Manner::default()).await;
+    let files = sandbox.files();
+    let here = tempfile::tempdir().unwrap();
+    let from = here.path().join("from");
+    let write = |path: &str, data: &[u8]| {
+        let path = from.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, data).unwrap();
+    };
+    let large = noise(3 << 20);
+    write("a.py", b"print(1)");
+    write("src/b ü%.py", b"");
+    write("src/deep/large.bin", &large);
+    write("target/out", b"not wanted");
+    std::fs::create_dir_all(from.join("empty/folder")).unwrap();
+    std::os::unix::fs::symlink("a.py", from.join("link")).unwrap();
+
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let kept = std::sync::Arc::clone(&told);
+    let up = files.upload_dir(&from, "up").exclude("target").progress(move |now| kept.lock().unwrap().push(*now));
+    let up = up.await.unwrap();
+    let bytes = large.len() as u64 + 8;
+    assert_eq!((up.files, up.bytes, up.skipped), (3, bytes, vec!["link".into()]));
+    let last = *told.lock().unwrap().last().unwrap();
+    assert_eq!((last.files, last.bytes, last.total_files, last.total_bytes), (3, bytes, Some(3), Some(bytes)));
+    assert!(!files.exists("up/target").await.unwrap() && files.exists("up/empty/folder").await.unwrap());
+    assert_eq!(files.read("up/src/b ü%.py").await.unwrap(), "");
+
+    let down = here.path().join("down");
+    sandbox.commands().run("ln -s /etc up/out").await.unwrap();
+    let done = files.download_dir("up", &down).await.unwrap();
+    assert_eq!((done.files, done.bytes, done.skipped), (3, bytes, vec!["out".into()]));
+    assert_eq!(std::fs::read(down.join("src/deep/large.bin")).unwrap(), large);
+    assert!(down.join("empty/folder").is_dir() && !down.join("out").exists());
+    let chosen = here.path().join("chosen");
+    assert_eq!(files.download_dir("up", &chosen).include("**/*.py").await.unwrap().files, 2);
+    assert!(
+        chosen.join("src/b ü%.py").is_file() && !chosen.join("empty").exists() && !chosen.join("src/deep").exists()
+    );
+    for error in [
+        files.upload_dir(from.join("a.py"), "x").await.unwrap_err(),
+        files.upload_dir(&from, "x").include("a[").await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    }
+    local.stop().await;
+}
