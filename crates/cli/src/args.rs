@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use oncebox_policy::{MAX_RETRIES, retries_option};
 
 use crate::connection::ConnectionArgs;
+use crate::cp::CpArgs;
 use crate::effects::EffectsArgs;
 use crate::explain::ExplainArgs;
 use crate::faults::FaultsArgs;
@@ -43,6 +44,8 @@ pub(crate) enum Task {
     Run(RunArgs),
     /// Run a command in many sandboxes at once
     Fleet(FleetArgs),
+    /// Copy files and directories into a sandbox, or out of it
+    Cp(CpArgs),
     /// Serve local sandboxes to any E2B-compatible client on this machine
     Serve(ServeArgs),
     /// Send requests through the transport and tell what became of them

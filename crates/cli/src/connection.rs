@@ -12,32 +12,56 @@ use crate::args::{retries, seconds};
 use crate::exit::Failure;
 use crate::serve::{host, start_failure};
 
+/// What says nothing of an embedded server.
+const OF_A_PROVIDER: [&str; 13] = [
+    "domain",
+    "api_url",
+    "sandbox_url",
+    "request_timeout",
+    "retries",
+    "connection_retries",
+    "http",
+    "insecure",
+    "ca",
+    "cert",
+    "key",
+    "proxy",
+    "no_proxy",
+];
+
 /// Options of the client. The environment's: E2B_API_KEY, E2B_DOMAIN, E2B_API_URL, E2B_SANDBOX_URL, …
 #[derive(Debug, Args)]
 pub(crate) struct ConnectionArgs {
     /// Run on this machine, on an embedded server started for it
-    #[arg(long, conflicts_with = "NetworkArgs")]
+    #[arg(long, conflicts_with_all = OF_A_PROVIDER)]
     pub(crate) local: bool,
     /// With --local: run without isolating sandboxes from this machine
     #[arg(long, requires = "local")]
     pub(crate) no_isolation: bool,
+    #[command(flatten)]
+    pub(crate) provider: ProviderArgs,
+}
+
+/// A provider of sandboxes.
+#[derive(Debug, Args)]
+pub(crate) struct ProviderArgs {
     /// The provider's domain [env: E2B_DOMAIN] [default: e2b.app]
-    #[arg(long, value_name = "HOST", conflicts_with = "local")]
+    #[arg(long, value_name = "HOST")]
     pub(crate) domain: Option<String>,
     /// Where the control plane is [env: E2B_API_URL]
-    #[arg(long, value_name = "URL", conflicts_with = "local")]
+    #[arg(long, value_name = "URL")]
     pub(crate) api_url: Option<String>,
     /// Where sandboxes are reached [env: E2B_SANDBOX_URL]
-    #[arg(long, value_name = "URL", conflicts_with = "local")]
+    #[arg(long, value_name = "URL")]
     pub(crate) sandbox_url: Option<String>,
     /// Deadline of a control-plane call in seconds; 0 is none [default: 60]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true, conflicts_with = "local")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true)]
     pub(crate) request_timeout: Option<Duration>,
     /// Retries of a control-plane call [default: 3]
-    #[arg(long, value_name = "N", value_parser = retries, allow_hyphen_values = true, conflicts_with = "local")]
+    #[arg(long, value_name = "N", value_parser = retries, allow_hyphen_values = true)]
     pub(crate) retries: Option<u32>,
     /// Repeats after failed connects and refusals [env: E2B_CONNECTION_RETRIES] [default: 3]
-    #[arg(long, value_name = "N", value_parser = retries, allow_hyphen_values = true, conflicts_with = "local")]
+    #[arg(long, value_name = "N", value_parser = retries, allow_hyphen_values = true)]
     pub(crate) connection_retries: Option<u32>,
     #[command(flatten)]
     pub(crate) network: NetworkArgs,
@@ -47,7 +71,7 @@ impl ConnectionArgs {
     /// A client: of an embedded server with room for so many sandboxes, or of a provider. `json`: how failures are shown.
     pub(crate) async fn client(&self, sandboxes: Option<usize>, json: bool) -> Result<Client, Failure> {
         if !self.local {
-            return self.provider(json);
+            return self.provider.client(json);
         }
         let mut host = host(self.no_isolation)?;
         if let Some(sandboxes) = sandboxes {
@@ -56,8 +80,11 @@ impl ConnectionArgs {
         let server = host.start().await.map_err(|error| start_failure(&error))?;
         Client::of(server).map_err(|error| Failure::of(&error, json))
     }
+}
 
-    fn provider(&self, json: bool) -> Result<Client, Failure> {
+impl ProviderArgs {
+    /// A client of it. `json`: how failures are shown.
+    pub(crate) fn client(&self, json: bool) -> Result<Client, Failure> {
         let mut builder = Client::builder().transport(self.network.transport()?);
         if let Some(domain) = &self.domain {
             builder = builder.domain(domain);

@@ -2,6 +2,7 @@
 
 mod args;
 mod connection;
+mod cp;
 mod effects;
 mod exit;
 mod explain;
@@ -45,6 +46,7 @@ fn start(cli: Cli) -> Result<u8, Failure> {
     let result = match cli.task {
         Task::Run(args) => runtime.block_on(run::run(args)),
         Task::Fleet(args) => runtime.block_on(fleet::run(args)),
+        Task::Cp(args) => runtime.block_on(cp::run(args)),
         Task::Serve(args) => runtime.block_on(serve::serve(args)),
         Task::Probe(args) => runtime.block_on(probe::run(args)),
         Task::Faults(args) => runtime.block_on(faults::run(args)),

@@ -113,6 +113,7 @@ fn wrong_use_is_told_in_one_line_before_anything_happens() {
         (&["run", "--timeout", "nan", "--", "true"], &["--timeout \"nan\"", "seconds"]),
         (&["run", "--timeout", "0.0000000001", "--", "true"], &["--timeout \"0.0000000001\"", "seconds"]),
         (&["run", "--local", "--retries", "1", "--", "true"], &["--retries", "--local"]),
+        (&["run", "--local", "--proxy", "http://p", "--", "true"], &["--proxy", "--local"]),
         (&["run", "--user", "a:b", "--", "true"], &["user: \"a:b\"", "user name"]),
         (&["run", "--local", "--env-file", "/dev/zero", "--", "true"], &["--env-file /dev/zero", "longer than"]),
         (&["run", "--request-timeout", "soon", "--", "true"], &["--request-timeout \"soon\"", "seconds"]),
