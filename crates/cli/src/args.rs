@@ -30,7 +30,7 @@ pub(crate) struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0-255  `run` passes the command's own exit code through; 128+n: signal n ended it
+  0-255  `run`, `exec` and `shell` pass the command's own exit code through; 128+n: signal n ended it
   2      wrong use: an option, an argument, a file that cannot be read, a port that is taken
   1      `fleet run`: a command failed in some sandbox
   3      `probe`: some requests failed, or nobody knows what they did
@@ -42,6 +42,10 @@ Exit codes:
 pub(crate) enum Task {
     /// Make a sandbox, run a command in it, and kill it
     Run(RunArgs),
+    /// Run a command in a sandbox that is there already
+    Exec(ExecArgs),
+    /// Open a terminal in a sandbox
+    Shell(ShellArgs),
     /// Run a command in many sandboxes at once
     Fleet(FleetArgs),
     /// Copy files and directories into a sandbox, or out of it
@@ -88,6 +92,69 @@ pub(crate) struct RunArgs {
     pub(crate) program: ProgramArgs,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExecArgs {
+    /// The sandbox's id; it is resumed where it is paused
+    #[arg(value_name = "SANDBOX", value_parser = non_empty)]
+    pub(crate) sandbox: String,
+    /// Keep output, input and end in the sandbox until they are taken, so that a lost connection loses nothing
+    #[arg(long)]
+    pub(crate) durable: bool,
+    /// The durable command's id; again with the same id attaches to the command that there is
+    #[arg(long, value_name = "ID", value_parser = non_empty)]
+    pub(crate) id: Option<String>,
+    /// Pass standard input on to the command
+    #[arg(long, short = 'i')]
+    pub(crate) stdin: bool,
+    /// Set an environment variable; may be repeated
+    #[arg(long, short, value_name = "NAME=VALUE", value_parser = pair)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Read environment variables from a file, one NAME=VALUE a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) env_file: Option<PathBuf>,
+    /// Working directory in the sandbox
+    #[arg(long, value_name = "PATH", value_parser = non_empty)]
+    pub(crate) cwd: Option<String>,
+    /// Whom the command runs as
+    #[arg(long, value_name = "NAME", value_parser = non_empty)]
+    pub(crate) user: Option<String>,
+    /// Kill the command after this many seconds; 0 is never
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = seconds, allow_hyphen_values = true)]
+    pub(crate) timeout: Duration,
+    /// Print one JSON object when the command has ended, instead of its output as it comes
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShellArgs {
+    /// The sandbox's id; it is resumed where it is paused
+    #[arg(value_name = "SANDBOX", value_parser = non_empty)]
+    pub(crate) sandbox: String,
+    /// Attach to this process, which has a terminal, instead of starting a shell
+    #[arg(long, value_name = "PID", conflicts_with_all = ["env", "cwd", "user", "command"])]
+    pub(crate) attach: Option<u32>,
+    /// Set an environment variable; may be repeated
+    #[arg(long, short, value_name = "NAME=VALUE", value_parser = pair)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Working directory in the sandbox
+    #[arg(long, value_name = "PATH", value_parser = non_empty)]
+    pub(crate) cwd: Option<String>,
+    /// Whom the shell runs as
+    #[arg(long, value_name = "NAME", value_parser = non_empty)]
+    pub(crate) user: Option<String>,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    /// What to run on the terminal [default: a login shell]
+    #[arg(last = true, value_name = "CMD")]
+    pub(crate) command: Vec<String>,
 }
 
 /// What runs in new sandboxes.

@@ -4,13 +4,16 @@ mod args;
 mod connection;
 mod cp;
 mod effects;
+mod exec;
 mod exit;
 mod explain;
 mod faults;
 mod fleet;
 mod probe;
+mod program;
 mod run;
 mod serve;
+mod shell;
 mod signals;
 mod template;
 mod usage;
@@ -45,6 +48,8 @@ fn start(cli: Cli) -> Result<u8, Failure> {
         .map_err(|error| Failure::infrastructure(format!("no runtime: {error}")))?;
     let result = match cli.task {
         Task::Run(args) => runtime.block_on(run::run(args)),
+        Task::Exec(args) => runtime.block_on(exec::run(args)),
+        Task::Shell(args) => runtime.block_on(shell::run(args)),
         Task::Fleet(args) => runtime.block_on(fleet::run(args)),
         Task::Cp(args) => runtime.block_on(cp::run(args)),
         Task::Serve(args) => runtime.block_on(serve::serve(args)),

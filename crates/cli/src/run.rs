@@ -2,18 +2,19 @@
 
 mod report;
 
-use std::io::{self, Read};
-use std::path::Path;
+use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use oncebox::{Client, Command, CommandEvent, CommandHandle, Error, ErrorKind, Sandbox};
+use futures_util::{Stream, StreamExt};
+use oncebox::{Client, Command, CommandEvent, Error, ErrorKind, Sandbox};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinHandle;
 
 use crate::args::RunArgs;
 use crate::exit::{self, Failure};
+use crate::program::{Program, not_started};
 use crate::signals::Signals;
-use report::Report;
+pub(crate) use report::Report;
 
 /// The sandbox's lifetime is kept at this while the command runs, so that it soon ends by itself should this program
 /// be killed.
@@ -23,16 +24,21 @@ const LIFETIME: Duration = Duration::from_secs(300);
 const LIFETIME_REFRESH: Duration = Duration::from_secs(60);
 
 /// How long a create or a kill that is under way is waited for once the program is asked to end.
-const GOODBYE: Duration = Duration::from_secs(10);
-
-/// The largest file of environment variables.
-const MAX_ENV_FILE: u64 = 1 << 20;
+pub(crate) const GOODBYE: Duration = Duration::from_secs(10);
 
 /// Standard input is passed on in pieces of at most this size.
-const STDIN_PIECE: usize = 64 << 10;
+pub(crate) const STDIN_PIECE: usize = 64 << 10;
 
 pub(crate) async fn run(args: RunArgs) -> Result<u8, Failure> {
-    let command = command(&args)?;
+    let program = Program {
+        command: &args.program.command,
+        timeout: args.program.timeout,
+        env_file: args.env_file.as_deref(),
+        env: &args.program.env,
+        cwd: args.cwd.as_deref(),
+        user: args.user.as_deref(),
+    };
+    let command = program.command()?.stdin(args.stdin);
     let mut signals = Signals::new()?;
     let client = args.connection.client(None, args.json).await?;
     let result = in_sandbox(&client, &args, command, &mut signals).await;
@@ -91,10 +97,11 @@ async fn follow(
     report: &mut Report,
     running: &mut Option<u32>,
 ) -> Result<u8, Failure> {
-    let mut handle = sandbox.commands().start(command).await.map_err(|error| not_started(&error, args))?;
+    let mut handle = sandbox.commands().start(command).await.map_err(|error| not_started(&error, args.json))?;
     *running = Some(handle.pid());
     let input = args.stdin.then(|| pass_stdin(sandbox.clone(), handle.pid()));
-    let result = output(&mut handle, args, report).await;
+    let timeout = args.program.timeout;
+    let result = output(&mut handle, timeout, args.json, report).await;
     if let Some(input) = input {
         input.abort();
     }
@@ -104,16 +111,22 @@ async fn follow(
     result
 }
 
-async fn output(handle: &mut CommandHandle, args: &RunArgs, report: &mut Report) -> Result<u8, Failure> {
+/// Passes a command's output on until it ends.
+pub(crate) async fn output(
+    events: &mut (impl Stream<Item = Result<CommandEvent, Error>> + Unpin),
+    timeout: Duration,
+    json: bool,
+    report: &mut Report,
+) -> Result<u8, Failure> {
     let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());
-    while let Some(event) = handle.next().await {
-        let written = match event.map_err(|error| Failure::of(&error, args.json))? {
+    while let Some(event) = events.next().await {
+        let written = match event.map_err(|error| Failure::of(&error, json))? {
             CommandEvent::Stdout(bytes) if report.is_wanted() => report.stdout(&bytes),
             CommandEvent::Stderr(bytes) if report.is_wanted() => report.stderr(&bytes),
             CommandEvent::Stdout(bytes) => write(&mut stdout, &bytes).await,
             CommandEvent::Stderr(bytes) => write(&mut stderr, &bytes).await,
             CommandEvent::Gap(how) => {
-                if !args.json {
+                if !json {
                     exit::say(format!("output may be missing here: {how}"));
                 }
                 report.gap(how);
@@ -121,8 +134,8 @@ async fn output(handle: &mut CommandHandle, args: &RunArgs, report: &mut Report)
             }
             CommandEvent::Exit(exit) => {
                 let ended = report.exit(exit);
-                if ended.timed_out && !args.json {
-                    exit::say(format!("the command was killed after {:?} (--timeout)", args.program.timeout));
+                if ended.timed_out && !json {
+                    exit::say(format!("the command was killed after {:?} (--timeout)", timeout));
                 }
                 return Ok(ended.code);
             }
@@ -223,65 +236,4 @@ fn pass_stdin(sandbox: Sandbox, pid: u32) -> JoinHandle<()> {
             Err(error) => tracing::warn!(%error, "standard input was not passed on"),
         }
     })
-}
-
-fn command(args: &RunArgs) -> Result<Command, Failure> {
-    let Some((program, arguments)) = args.program.command.split_first() else {
-        return Err(Failure::usage("the command is empty"));
-    };
-    let mut command = Command::new(program).args(arguments).timeout(args.program.timeout).stdin(args.stdin);
-    if let Some(path) = &args.env_file {
-        let text =
-            read_env_file(path).map_err(|error| Failure::usage(format!("--env-file {}: {error}", path.display())))?;
-        for (number, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let Some((name, value)) = line.split_once('=') else {
-                return Err(Failure::usage(format!(
-                    "--env-file {}, line {}: it must look like NAME=VALUE",
-                    path.display(),
-                    number + 1
-                )));
-            };
-            command = command.env(name.trim(), value);
-        }
-    }
-    for (name, value) in &args.program.env {
-        command = command.env(name, value);
-    }
-    if let Some(cwd) = &args.cwd {
-        command = command.cwd(cwd);
-    }
-    if let Some(user) = &args.user {
-        command = command.user(user);
-    }
-    command.validate().map_err(|error| Failure::usage(&error))?;
-    Ok(command)
-}
-
-/// Bounded: a device would never end.
-fn read_env_file(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(MAX_ENV_FILE + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_ENV_FILE {
-        return Err(io::Error::other(format!("it is longer than {MAX_ENV_FILE} bytes")));
-    }
-    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
-}
-
-/// envd says what went wrong in words only.
-fn not_started(error: &Error, args: &RunArgs) -> Failure {
-    let failure = Failure::of(error, args.json);
-    if error.kind() != ErrorKind::InvalidArgument {
-        return failure;
-    }
-    let text = error.to_string().to_lowercase();
-    if !text.contains("invalid_argument") {
-        // It was this side that refused it.
-        return failure;
-    }
-    let missing = text.contains("not found") || text.contains("no such file");
-    failure.with_code(if missing { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE })
 }

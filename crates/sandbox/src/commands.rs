@@ -12,7 +12,7 @@ mod stream;
 mod text;
 
 pub use command::Command;
-pub use durable::{AttachDurable, DurableCommand, Offsets, StartDurable, WhenFull};
+pub use durable::{AttachDurable, DurableCommand, DurableControl, Offsets, StartDurable, WhenFull};
 pub use exit::{CommandOutput, Exit};
 pub use handle::{CommandEvent, CommandHandle};
 pub use pty::{Pty, TerminalSize};
@@ -202,13 +202,22 @@ impl<'a> Commands<'a> {
     ///
     /// When the sandbox cannot be asked.
     pub async fn kill(&self, pid: u32) -> Result<bool, Error> {
-        let request = SendSignalRequest {
-            process: selector(pid).into(),
-            signal: Signal::SIGNAL_SIGKILL.into(),
-            ..Default::default()
-        };
+        self.signal(pid, Signal::SIGNAL_SIGKILL, "kill the process").await
+    }
+
+    /// Asks a process to end (SIGTERM); the process itself, as [`kill`](Self::kill) does. `false`: there was no such process.
+    ///
+    /// # Errors
+    ///
+    /// When the sandbox cannot be asked.
+    pub async fn terminate(&self, pid: u32) -> Result<bool, Error> {
+        self.signal(pid, Signal::SIGNAL_SIGTERM, "terminate the process").await
+    }
+
+    async fn signal(&self, pid: u32, signal: Signal, action: &str) -> Result<bool, Error> {
+        let request = SendSignalRequest { process: selector(pid).into(), signal: signal.into(), ..Default::default() };
         let client = self.sandbox.envd().process(RpcCall::default())?;
-        match client.send_signal(request).await.map_err(|error| Error::rpc("kill the process", error)) {
+        match client.send_signal(request).await.map_err(|error| Error::rpc(action, error)) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
             Err(error) => Err(self.sandbox.after_loss(error).await),

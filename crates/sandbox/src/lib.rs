@@ -65,8 +65,8 @@ mod volumes;
 pub use account::{Account, ApiKey, CreatedApiKey, Team};
 pub use client::{Client, ClientBuilder};
 pub use commands::{
-    AttachDurable, Command, CommandEvent, CommandHandle, CommandOutput, Commands, DurableCommand, Exit, Offsets,
-    ProcessInfo, Pty, StartDurable, StreamOptions, TerminalSize, Utf8Decoder, WhenFull,
+    AttachDurable, Command, CommandEvent, CommandHandle, CommandOutput, Commands, DurableCommand, DurableControl, Exit,
+    Offsets, ProcessInfo, Pty, StartDurable, StreamOptions, TerminalSize, Utf8Decoder, WhenFull,
 };
 pub use endpoint::Endpoint;
 pub use error::{Error, ErrorKind};

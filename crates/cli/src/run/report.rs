@@ -12,13 +12,13 @@ use crate::exit::{self, Failure};
 const MAX_OUTPUT: usize = 64 << 20;
 
 /// How a command's end is passed on.
-pub(super) struct Ended {
-    pub(super) code: u8,
+pub(crate) struct Ended {
+    pub(crate) code: u8,
     /// The sandbox killed it, since its time was up.
-    pub(super) timed_out: bool,
+    pub(crate) timed_out: bool,
 }
 
-pub(super) struct Report {
+pub(crate) struct Report {
     wanted: bool,
     started: Instant,
     stdout: Vec<u8>,
@@ -28,37 +28,37 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(wanted: bool) -> Self {
+    pub(crate) fn new(wanted: bool) -> Self {
         Self { wanted, started: Instant::now(), stdout: Vec::new(), stderr: Vec::new(), exit: None, gaps: Vec::new() }
     }
 
     /// Whether output is gathered for the object.
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(crate) fn is_wanted(&self) -> bool {
         self.wanted
     }
 
-    pub(super) fn stdout(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn stdout(&mut self, bytes: &[u8]) -> io::Result<()> {
         gather(&mut self.stdout, bytes)
     }
 
-    pub(super) fn stderr(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn stderr(&mut self, bytes: &[u8]) -> io::Result<()> {
         gather(&mut self.stderr, bytes)
     }
 
     /// Takes note that output may be missing.
-    pub(super) fn gap(&mut self, how: String) {
+    pub(crate) fn gap(&mut self, how: String) {
         self.gaps.push(how);
     }
 
     /// Takes note of the end.
-    pub(super) fn exit(&mut self, exit: Exit) -> Ended {
+    pub(crate) fn exit(&mut self, exit: Exit) -> Ended {
         let timed_out = exit.timed_out;
         let code = if timed_out { exit::TIMED_OUT } else { exit_code(&exit) };
         self.exit = Some((exit, code));
         Ended { code, timed_out }
     }
 
-    pub(super) fn print(&self, sandbox: &Sandbox) -> Result<(), Failure> {
+    pub(crate) fn print(&self, sandbox: &Sandbox) -> Result<(), Failure> {
         let (true, Some((exit, code))) = (self.wanted, &self.exit) else { return Ok(()) };
         let object = json!({
             "sandbox_id": sandbox.id(),

@@ -72,15 +72,16 @@ pub(super) async fn start(sandbox: &Sandbox, command: Command) -> Result<Command
         stream: Some(watch),
         ..RpcCall::default()
     };
+    let asked = Instant::now();
     let limit = sandbox.client().request_timeout();
-    let deadline = limit.map(|limit| Instant::now() + limit);
+    let deadline = limit.map(|limit| asked + limit);
     let starting = Attached::start(sandbox, ACTION, command.request(&marker), call);
     let started = match deadline {
         Some(deadline) => timeout_at(deadline, starting).await,
         None => Ok(starting.await),
     };
     let error = match started {
-        Ok(Ok(attached)) => return Ok(CommandHandle::started(sandbox, attached, &command, marker)),
+        Ok(Ok(attached)) => return Ok(CommandHandle::started(sandbox, attached, &command, marker, asked)),
         Ok(Err(error)) if is_unknown(&error) => error,
         Ok(Err(error)) => return Err(sandbox.after_loss(error).await),
         Err(_) => {
@@ -93,7 +94,7 @@ pub(super) async fn start(sandbox: &Sandbox, command: Command) -> Result<Command
             return Err(Error::new(ErrorKind::Timeout, ACTION, message).begun());
         }
     };
-    let looking = find(sandbox, &command, &marker, &error);
+    let looking = find(sandbox, &command, &marker, &error, asked);
     let found = match deadline {
         Some(deadline) => timeout_at(deadline, looking).await.unwrap_or(Ok(None)),
         None => looking.await,
@@ -119,6 +120,7 @@ async fn find(
     command: &Command,
     marker: &Marker,
     lost: &Error,
+    asked: Instant,
 ) -> Result<Option<CommandHandle>, Error> {
     for wait in LOOK_AFTER {
         sleep(wait).await;
@@ -127,7 +129,7 @@ async fn find(
         tracing::debug!(pid = process.pid, "the answer to a start was lost; the process was found by its marker");
         let watch = command.stream_options().watch();
         let attached = Attached::connect(sandbox, ACTION, process.pid, watch).await?;
-        let handle = CommandHandle::started(sandbox, attached, command, marker.clone());
+        let handle = CommandHandle::started(sandbox, attached, command, marker.clone(), asked);
         return Ok(Some(handle.after_gap(lost.message())));
     }
     Ok(None)

@@ -1,10 +1,12 @@
 //! Commands whose output outlives connections.
 
 mod attached;
+mod control;
 mod frames;
 mod spool;
 
 pub use attached::DurableCommand;
+pub use control::DurableControl;
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -182,7 +184,7 @@ impl AttachDurable<'_> {
         self.spool()?.forget().await
     }
 
-    /// Kills it with all that it started, instead of attaching: see [`DurableCommand::kill`].
+    /// Kills it with all that it started, instead of attaching: see [`DurableControl::kill`].
     ///
     /// # Errors
     ///

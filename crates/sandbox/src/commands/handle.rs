@@ -49,7 +49,7 @@ pub(super) struct Known {
     pub(super) pid: u32,
     pub(super) marker: Option<Marker>,
     pub(super) options: StreamOptions,
-    /// When the sandbox kills it, counted from `started`.
+    /// When the sandbox kills it, counted from a moment after `started`.
     timeout: Option<Duration>,
     started: Instant,
     has_terminal: bool,
@@ -78,14 +78,21 @@ pub enum CommandEvent {
 }
 
 impl CommandHandle {
-    pub(super) fn started(sandbox: &Sandbox, attached: Attached, command: &Command, marker: Marker) -> Self {
+    /// `asked`: when the start was, before which the sandbox cannot have begun to count.
+    pub(super) fn started(
+        sandbox: &Sandbox,
+        attached: Attached,
+        command: &Command,
+        marker: Marker,
+        asked: Instant,
+    ) -> Self {
         let known = Known {
             sandbox: sandbox.clone(),
             pid: attached.pid,
             marker: Some(marker),
             options: command.stream_options().clone(),
             timeout: command.remote_timeout(),
-            started: Instant::now(),
+            started: asked,
             has_terminal: command.has_terminal(),
         };
         Self::new(known, attached, command.max_output_bytes())

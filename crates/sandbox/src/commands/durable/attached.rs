@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 use tokio::time::sleep;
 
 use super::Offsets;
+use super::control::{DurableControl, Input};
 use super::frames::{Frames, Output, Reason, Said, Status};
 use super::spool::{Call, Spool, cut, is_passing, wrapper_failed};
 use crate::commands::dispatch::random_hex;
@@ -27,9 +28,6 @@ const ACTION: &str = "follow the durable command";
 
 /// What [`DurableCommand::wait`] gathers at most of a command that was attached to.
 const DEFAULT_MAX_OUTPUT: usize = 64 << 20;
-
-/// Input is passed on in pieces of this size.
-const INPUT_PIECE: usize = 1 << 20;
 
 /// The most of a wrapper's complaints that is kept.
 const MAX_WORDS: usize = 1000;
@@ -51,8 +49,7 @@ pub struct DurableCommand {
     said: VecDeque<Said>,
     /// Sessions in a row of which nothing came.
     in_vain: u32,
-    /// How much input there is; whose turn it is to add some.
-    input: Mutex<u64>,
+    input: Input,
     max_output: usize,
 }
 
@@ -87,14 +84,14 @@ impl DurableCommand {
             state: State::Idle,
             said: VecDeque::new(),
             in_vain: 0,
-            input: Mutex::new(0),
+            input: Input::default(),
         };
         let input = match poll_fn(|cx| durable.poll_said(cx)).await? {
             Some(Said::Hello { input }) => input,
             Some(said) => return Err(durable.spool.refused(ACTION, said)),
             None => return Err(Error::malformed(ACTION, "the wrapper said nothing")),
         };
-        durable.input = Mutex::new(input);
+        durable.input = Arc::new(Mutex::new(input));
         durable.launch = None;
         durable.begun = true;
         Ok(durable)
@@ -156,52 +153,36 @@ impl DurableCommand {
         Err(Error::new(ErrorKind::CommandLost, ACTION, message))
     }
 
-    /// Adds to its standard input, once, however often the connection is cut meanwhile. Returns when no more than 8 MiB wait
-    /// for the command to read.
+    /// What feeds and ends it, to be used beside [`next`](Self::next).
+    pub fn control(&self) -> DurableControl {
+        DurableControl::new(&self.spool, &self.input)
+    }
+
+    /// As [`DurableControl::send_stdin`].
     ///
     /// # Errors
     ///
-    /// [`NotFound`](ErrorKind::NotFound) when it has ended; [`InvalidArgument`](ErrorKind::InvalidArgument) when it was
-    /// started without a standard input; [`Conflict`](ErrorKind::Conflict) when another client, or a call of this one that
-    /// was given up, has added to it meanwhile.
+    /// As there.
     pub async fn send_stdin(&self, data: impl Into<Bytes>) -> Result<(), Error> {
-        let mut at = self.input.lock().await;
-        let mut data = data.into();
-        while !data.is_empty() {
-            let piece = data.split_to(data.len().min(INPUT_PIECE));
-            let length = piece.len() as u64;
-            self.spool.feed(*at, piece, false).await?;
-            *at += length;
-        }
-        Ok(())
+        self.control().send_stdin(data).await
     }
 
-    /// Ends its standard input: when it has read all of it, it reads end-of-file.
+    /// As [`DurableControl::close_stdin`].
     ///
     /// # Errors
     ///
-    /// As [`send_stdin`](Self::send_stdin).
+    /// As there.
     pub async fn close_stdin(&self) -> Result<(), Error> {
-        let at = self.input.lock().await;
-        self.spool.feed(*at, Bytes::new(), true).await
+        self.control().close_stdin().await
     }
 
-    /// Kills it (SIGKILL) with all that it started and that is still in its process group. `false`: it had ended.
+    /// As [`DurableControl::kill`].
     ///
     /// # Errors
     ///
-    /// When the sandbox cannot be asked.
+    /// As there.
     pub async fn kill(&self) -> Result<bool, Error> {
-        self.spool.signal(9).await
-    }
-
-    /// Asks its process group to end (SIGTERM). `false`: it had ended.
-    ///
-    /// # Errors
-    ///
-    /// When the sandbox cannot be asked.
-    pub async fn terminate(&self) -> Result<bool, Error> {
-        self.spool.signal(15).await
+        self.control().kill().await
     }
 
     /// Removes what is kept of it in the sandbox. Otherwise that is removed a day after its end, when another durable command

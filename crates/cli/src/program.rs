@@ -1,0 +1,87 @@
+//! What a command line asks to be run, and why it was not.
+
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Duration;
+
+use oncebox::{Command, Error, ErrorKind};
+
+use crate::exit::{self, Failure};
+
+/// The largest file of environment variables.
+const MAX_ENV_FILE: u64 = 1 << 20;
+
+/// A command as command lines give it.
+pub(crate) struct Program<'a> {
+    /// The program and its arguments.
+    pub(crate) command: &'a [String],
+    pub(crate) timeout: Duration,
+    pub(crate) env_file: Option<&'a Path>,
+    pub(crate) env: &'a [(String, String)],
+    pub(crate) cwd: Option<&'a str>,
+    pub(crate) user: Option<&'a str>,
+}
+
+impl Program<'_> {
+    /// The command; wrong use where there cannot be one.
+    pub(crate) fn command(&self) -> Result<Command, Failure> {
+        let Some((program, arguments)) = self.command.split_first() else {
+            return Err(Failure::usage("the command is empty"));
+        };
+        let mut command = Command::new(program).args(arguments).timeout(self.timeout);
+        if let Some(path) = self.env_file {
+            let text = read_env_file(path)
+                .map_err(|error| Failure::usage(format!("--env-file {}: {error}", path.display())))?;
+            for (number, line) in text.lines().enumerate() {
+                let line = line.trim();
+                if line.is_empty() || line.starts_with('#') {
+                    continue;
+                }
+                let Some((name, value)) = line.split_once('=') else {
+                    return Err(Failure::usage(format!(
+                        "--env-file {}, line {}: it must look like NAME=VALUE",
+                        path.display(),
+                        number + 1
+                    )));
+                };
+                command = command.env(name.trim(), value);
+            }
+        }
+        for (name, value) in self.env {
+            command = command.env(name, value);
+        }
+        if let Some(cwd) = self.cwd {
+            command = command.cwd(cwd);
+        }
+        if let Some(user) = self.user {
+            command = command.user(user);
+        }
+        command.validate().map_err(|error| Failure::usage(&error))?;
+        Ok(command)
+    }
+}
+
+/// Bounded: a device would never end.
+fn read_env_file(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MAX_ENV_FILE + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_ENV_FILE {
+        return Err(io::Error::other(format!("it is longer than {MAX_ENV_FILE} bytes")));
+    }
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
+/// envd says what went wrong in words only.
+pub(crate) fn not_started(error: &Error, json: bool) -> Failure {
+    let failure = Failure::of(error, json);
+    if error.kind() != ErrorKind::InvalidArgument {
+        return failure;
+    }
+    let text = error.to_string().to_lowercase();
+    if !text.contains("invalid_argument") {
+        // It was this side that refused it.
+        return failure;
+    }
+    let missing = text.contains("not found") || text.contains("no such file");
+    failure.with_code(if missing { exit::NOT_FOUND } else { exit::NOT_EXECUTABLE })
+}
