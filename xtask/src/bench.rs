@@ -5,7 +5,8 @@ use std::path::Path;
 use crate::command::{cargo, run};
 
 /// A bench's name, and how cargo runs it.
-const BENCHES: [(&str, &[&str]); 5] = [
+const BENCHES: [(&str, &[&str]); 6] = [
+    ("commands", &["bench", "--quiet", "-p", "oncebox", "--bench", "commands"]),
     ("faults", &["bench", "--quiet", "-p", "oncebox-faults", "--bench", "peer"]),
     ("operations", &["bench", "--quiet", "-p", "oncebox-protocol", "--bench", "operations"]),
     ("policy", &["bench", "--quiet", "-p", "oncebox-policy", "--bench", "decisions"]),

@@ -6,9 +6,12 @@ mod cut;
 mod dispatch;
 #[cfg(feature = "local")]
 mod durable;
+#[path = "../../benches/commands/streams.rs"]
+mod many;
 #[cfg(feature = "local")]
 mod real;
 mod reattach;
+mod retired;
 mod scripted;
 #[cfg(feature = "local")]
 mod storm;
