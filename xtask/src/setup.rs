@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::command::{is_present, run};
 
 /// A program that some test needs, and the Debian package that has it.
-const TOOLS: [(&str, &str); 9] = [
+const TOOLS: [(&str, &str); 10] = [
     ("python3", "python3"),
     ("curl", "curl"),
     ("git", "git"),
@@ -19,6 +19,8 @@ const TOOLS: [(&str, &str); 9] = [
     // Shells that durable commands are tried in.
     ("busybox", "busybox"),
     ("dash", "dash"),
+    // Looks at the local server's page.
+    ("chromium", "chromium"),
 ];
 
 /// Debian's packages ask this program whether they may start their services: 101 says no.

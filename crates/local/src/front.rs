@@ -25,6 +25,7 @@ use tower::ServiceExt;
 
 use crate::control::Control;
 use crate::cut;
+use crate::dashboard;
 use crate::dispatch::{self, Call};
 use crate::drain;
 use crate::gate::{self, Hosts, Target};
@@ -146,6 +147,12 @@ impl Front {
             Ok(target) => target,
             Err(refusal) => return Ok(refusal.into_response()),
         };
+        if target == Target::Server && request.uri().path() == "/" && request.method() == Method::GET {
+            if let Err(refusal) = self.control.check_visitor(request.headers()) {
+                return Ok(dashboard::ask_for_token(refusal));
+            }
+            return Ok(dashboard::page(&self.registry, &self.misbehaviour).await);
+        }
         if target == Target::Server && Misbehaviour::is_for(request.uri().path()) {
             // Whoever can make the server misbehave can do anything with it.
             if let Err(refusal) = self.control.check_token(request.headers()) {

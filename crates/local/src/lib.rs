@@ -139,6 +139,7 @@ mod cgroups;
 mod confined;
 mod control;
 mod cut;
+mod dashboard;
 mod dispatch;
 mod drain;
 mod envd;

@@ -73,6 +73,25 @@ impl Envd<'_> {
         }
     }
 
+    /// The processes that run as commands, as envd describes them.
+    pub(crate) async fn processes(&self) -> io::Result<Vec<Value>> {
+        let request = Request::post("/process.Process/List")
+            .header(header::HOST, "localhost")
+            .header(header::CONTENT_TYPE, "application/json")
+            .header("connect-protocol-version", "1")
+            .header("x-access-token", self.token.expose())
+            .body(Full::new(Bytes::from_static(b"{}")))
+            .map_err(io::Error::other)?;
+        let body = http_body_util::Limited::new(self.send(request).await?.into_body(), MAX_MESSAGE);
+        let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        let mut listed: Value = serde_json::from_slice(&body)?;
+        match listed["processes"].take() {
+            Value::Array(processes) => Ok(processes),
+            // Left out of JSON when there is none.
+            _ => Ok(Vec::new()),
+        }
+    }
+
     async fn start(&self, script: &Script<'_>) -> io::Result<Messages> {
         let mut process = json!({ "cmd": "/bin/bash", "args": ["-l", "-c", script.text], "envs": script.env });
         if let Some(cwd) = script.cwd {

@@ -22,6 +22,8 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, patch, post, put};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use oncebox_protocol::SecretString;
 
@@ -213,6 +215,20 @@ impl Control {
             None => "X-API-KEY is missing; this server takes the token that it was started with",
         };
         Err(Refusal::new(StatusCode::UNAUTHORIZED, message))
+    }
+
+    /// A person's browser sends a password where it was asked for one, and no header of ours.
+    pub(crate) fn check_visitor(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let Some(token) = &self.token else { return Ok(()) };
+        let given = headers.get(http::header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let password =
+            given.and_then(|given| given.strip_prefix("Basic ")).and_then(|given| STANDARD.decode(given).ok());
+        let password = password.and_then(|given| String::from_utf8(given).ok());
+        let password = password.as_deref().and_then(|given| given.split_once(':')).map(|(_, password)| password);
+        match password {
+            Some(password) if self.accepts(password, token) => Ok(()),
+            _ => self.check_token(headers),
+        }
     }
 
     fn accepts(&self, given: &str, token: &SecretString) -> bool {

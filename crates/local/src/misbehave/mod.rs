@@ -5,6 +5,7 @@
 //! the count anew. Everything goes through one place, [`Misbehaviour::answer`], around whatever the server does itself.
 
 mod bend;
+mod calls;
 mod check;
 mod document;
 mod effects;
@@ -29,6 +30,8 @@ use serde_json::{Value, json};
 
 pub(crate) use bend::Cutter;
 use bend::Turn;
+pub(crate) use calls::{Attempt, End, joined};
+use calls::{Calls, Running};
 pub(crate) use document::How;
 use document::{Answer, Document, Fault, Filter, GROUPS, Keys, When};
 use effects::{Effects, What};
@@ -47,6 +50,7 @@ const BODY_LIMIT: Duration = Duration::from_secs(30);
 pub(crate) struct Misbehaviour {
     plan: RwLock<Arc<Plan>>,
     effects: Effects,
+    calls: Arc<Calls>,
     /// The proxy before the server, where there is one.
     door: Option<Arc<oncebox_faults::Server>>,
 }
@@ -80,6 +84,22 @@ impl Misbehaviour {
         Self { plan, door: Some(door), ..Self::default() }
     }
 
+    /// The faults in force, as they were given, and how often each rule has fired.
+    pub(crate) fn faults(&self) -> (Value, Vec<u64>) {
+        let plan = self.plan();
+        (json!(plan.document), plan.fired())
+    }
+
+    /// What really happened, as `GET /oncebox/effects` tells it.
+    pub(crate) fn effects(&self) -> Value {
+        json!(self.effects.report(None))
+    }
+
+    /// The last requests, oldest first.
+    pub(crate) fn attempts(&self) -> Vec<Attempt> {
+        self.calls.last()
+    }
+
     /// Whether a request of the server itself is for this interface.
     pub(crate) fn is_for(path: &str) -> bool {
         path.starts_with("/oncebox/")
@@ -89,8 +109,8 @@ impl Misbehaviour {
     pub(crate) async fn manage(&self, request: Request<Body>) -> Response {
         match (request.method(), request.uri().path()) {
             (&Method::GET, "/oncebox/faults") => {
-                let plan = self.plan();
-                Json(json!({"faults": plan.document, "fired": plan.fired()})).into_response()
+                let (faults, fired) = self.faults();
+                Json(json!({"faults": faults, "fired": fired})).into_response()
             }
             (&Method::PUT, "/oncebox/faults") => match read(request.into_body()).await {
                 Ok(body) => match Faults::read(&body).and_then(|faults| self.set(faults)) {
@@ -157,12 +177,33 @@ impl Misbehaviour {
         handle: Handle,
     ) -> Result<Response, How> {
         let operation = call.operation;
+        let named = sandbox.map(str::to_owned).or_else(|| sandbox_in(request.uri().path()));
+        let running = self.calls.begin(call.id(), named, request.headers());
+        let answered = self.answer_noted(operation, sandbox, request, handle, &running).await;
+        running.end(match &answered {
+            Ok(response) => End::Answered(response.status().as_u16()),
+            Err(_) => End::Cut,
+        });
+        answered
+    }
+
+    async fn answer_noted(
+        self: &Arc<Self>,
+        operation: Option<&'static Operation>,
+        sandbox: Option<&str>,
+        request: Request<Body>,
+        handle: Handle,
+        running: &Running,
+    ) -> Result<Response, How> {
         let plan = self.plan();
         let has_effect = operation.is_some_and(|operation| operation.repeat != Repeat::Safe);
         if plan.is_quiet() && !has_effect {
             return Ok(handle(request).await);
         }
         let decision = plan.decide(operation.map(|operation| operation.id.as_ref()), request.headers());
+        if let Some(fault) = decision.name() {
+            running.met(fault);
+        }
         if !has_effect && !decision.latency.is_zero() {
             tokio::time::sleep(decision.latency).await;
         }
@@ -170,6 +211,9 @@ impl Misbehaviour {
             Ok(call) => call,
             Err(refusal) => return Ok(refusal.into_response()),
         };
+        if let Some(intent) = call.what.as_ref().and_then(|what| what.intent.as_deref()) {
+            running.named(intent);
+        }
         if !has_effect || decision.latency.is_zero() {
             return Self::carry_through(call, plan, decision).await;
         }

@@ -32,6 +32,22 @@ pub(super) struct Decision {
     pub(super) chance: f64,
 }
 
+impl Decision {
+    /// What it does, in a word.
+    pub(super) fn name(&self) -> Option<&'static str> {
+        match &self.fault {
+            Some(Fault::Status(_)) => Some("status"),
+            Some(Fault::Cut(_)) => Some("cut"),
+            Some(Fault::Late(_)) => Some("late"),
+            Some(Fault::CutAnswer(_)) => Some("cut_answer"),
+            Some(Fault::StallAnswer(_)) => Some("stall_answer"),
+            Some(Fault::HalfWrite(_)) => Some("half_write"),
+            Some(Fault::Latency(_)) => Some("latency"),
+            None => (!self.latency.is_zero()).then_some("latency"),
+        }
+    }
+}
+
 impl Plan {
     pub(super) fn new(document: Document) -> Self {
         let progress = |index: u64| Progress { random: Random::new(document.seed, index), matched: 0, fired: 0 };

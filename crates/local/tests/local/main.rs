@@ -6,6 +6,7 @@
 mod commands;
 mod confinement;
 mod control;
+mod dashboard;
 mod files;
 mod filesystem;
 mod fuzz;
