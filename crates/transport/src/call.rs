@@ -6,7 +6,6 @@ mod headers;
 mod take;
 
 use std::future::Future;
-use std::ops::ControlFlow;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +27,7 @@ use crate::pool::{Origin, Progress, Wanted};
 use crate::response::Response;
 
 pub(crate) use attempt::Ended;
-use attempt::{Making, Parts};
+use attempt::Making;
 use head::Head;
 use take::TooLarge;
 pub(crate) use take::{Collected, Streaming, Take};
@@ -70,14 +69,12 @@ impl<'a, T: Take> Call<'a, T> {
     pub(crate) async fn run(&mut self) -> Result<Response<T::Body>, Error> {
         let Self { made_of, headers } = self;
         let running = Running::new(made_of)?;
-        let watched = made_of.client.observer().map(|observer| observer.watch(&made_of.head.method, &made_of.head.uri));
-        let span = tracing::debug_span!("call", target = %made_of.head);
-        // Pinned here and below, since a future that is handed on by value is copied whole.
-        let answer = pin!(running.attempts(headers)).instrument(span).await;
-        if let Some(watched) = watched {
-            watched.ends(answer.as_ref().map(|response| response.status().as_u16()));
+        if made_of.client.observer().is_some() || observe::is_traced() {
+            // In a box, so that calls which nobody looks at have no room for it.
+            return Box::pin(running.watched(headers)).await;
         }
-        answer
+        // Pinned here, since a future that is handed on by value is copied whole.
+        pin!(running.attempts(headers)).await
     }
 
     /// Makes one attempt, which nobody judges.
@@ -111,6 +108,18 @@ impl<'a, T: Take> Running<'a, T> {
         Ok(Self { call, origin: call.client.origin(&call.head.uri)?, started: Instant::now() })
     }
 
+    /// The same, told to whoever observes.
+    async fn watched(&self, headers: &mut HeaderMap) -> Result<Response<T::Body>, Error> {
+        let head = &self.call.head;
+        let watched = self.call.client.observer().map(|observer| observer.watch(&head.method, &head.uri));
+        let span = tracing::debug_span!("call", target = %head);
+        let answer = self.attempts(headers).instrument(span).await;
+        if let Some(watched) = watched {
+            watched.ends(answer.as_ref().map(|response| response.status().as_u16()));
+        }
+        answer
+    }
+
     async fn attempts(&self, headers: &mut HeaderMap) -> Result<Response<T::Body>, Error> {
         let mut wanted = Wanted {
             cautious: self.call.options.policy.connection_retries == 0,
@@ -134,10 +143,18 @@ impl<'a, T: Take> Running<'a, T> {
                 };
                 let Some(ended) = making.ended() else { continue };
                 ended.attempt.started = started;
-                match self.after(ended, span.as_deref(), &mut kept, &mut wanted) {
-                    ControlFlow::Break(end) => return end,
-                    ControlFlow::Continue(after) => after,
+                let mut first = Ledger::new();
+                let ledger = kept.as_deref_mut().unwrap_or(&mut first);
+                let Verdict::Retry(retry) = self.judge(ledger, &ended.attempt, span.as_deref()) else {
+                    return self.end(ended, ledger);
+                };
+                if kept.is_none() {
+                    kept = Some(Box::new(first));
                 }
+                wanted.last_connection = ended.attempt.connection;
+                wanted.connection = retry.connection;
+                wanted.is_replay = retry.reason.is_replay();
+                retry.after
             };
             if !after.is_zero() {
                 sleep(after).await;
@@ -160,33 +177,6 @@ impl<'a, T: Take> Running<'a, T> {
             }
             Box::new(span)
         })
-    }
-
-    /// What follows an attempt: the end, or another one after a wait.
-    fn after(
-        &self,
-        ended: &mut Ended<T::Body>,
-        span: Option<&Span>,
-        kept: &mut Option<Box<Ledger>>,
-        wanted: &mut Wanted,
-    ) -> ControlFlow<Result<Response<T::Body>, Error>, Duration> {
-        let retry = if let Some(ledger) = kept {
-            let Verdict::Retry(retry) = self.judge(ledger, &ended.attempt, span) else {
-                return ControlFlow::Break(self.end(ended, ledger));
-            };
-            retry
-        } else {
-            let mut ledger = Ledger::new();
-            let Verdict::Retry(retry) = self.judge(&mut ledger, &ended.attempt, span) else {
-                return ControlFlow::Break(self.end(ended, &ledger));
-            };
-            *kept = Some(Box::new(ledger));
-            retry
-        };
-        wanted.last_connection = ended.attempt.connection;
-        wanted.connection = retry.connection;
-        wanted.is_replay = retry.reason.is_replay();
-        ControlFlow::Continue(retry.after)
     }
 
     fn judge(&self, ledger: &mut Ledger, attempt: &Attempt, span: Option<&Span>) -> Verdict {
@@ -232,7 +222,7 @@ impl<'a, T: Take> Running<'a, T> {
             Box::pin(self.watch_stream(making, progress)).await
         } else {
             match self.bound() {
-                Some((at, limit)) => timeout_at(at, &mut *making).await.map_err(|_| limit),
+                Some((at, bound)) => timeout_at(at, &mut *making).await.map_err(|_| self.limit(bound)),
                 None => {
                     (&mut *making).await;
                     Ok(())
@@ -252,17 +242,7 @@ impl<'a, T: Take> Running<'a, T> {
         headers: &'b mut HeaderMap,
         progress: &'b Progress,
     ) -> Making<'b, T> {
-        let call = self.call;
-        let parts = Parts {
-            version: call.client.version(),
-            head: &call.head,
-            trace: call.trace.as_deref(),
-            number,
-            body: &call.body,
-            take: &call.take,
-            read_idle_timeout: call.options.read_idle_timeout,
-        };
-        Making::new(&self.origin, parts, wanted, headers, progress)
+        Making::new(self, number, wanted, headers, progress)
     }
 
     /// What is known of an attempt that was given up at a limit.
@@ -320,13 +300,19 @@ impl<'a, T: Take> Running<'a, T> {
     }
 
     /// When the attempt that begins now must be over, and what bounds it.
-    fn bound(&self) -> Option<(Instant, Limit)> {
-        let of_call = |deadline| (self.started + deadline, Limit::Call { limit: deadline, option: "request_timeout" });
-        let call = self.deadline().map(of_call);
-        let own = self.call.options.attempt_timeout.map(|limit| (Instant::now() + limit, Limit::Attempt));
+    fn bound(&self) -> Option<(Instant, Bound)> {
+        let call = self.deadline().map(|deadline| (self.started + deadline, Bound::Call));
+        let own = self.call.options.attempt_timeout.map(|limit| (Instant::now() + limit, Bound::Attempt));
         match (call, own) {
             (Some(call), Some(own)) if own.0 < call.0 => Some(own),
             (call, own) => call.or(own),
+        }
+    }
+
+    fn limit(&self, bound: Bound) -> Limit {
+        match (bound, self.deadline()) {
+            (Bound::Call, Some(limit)) => Limit::Call { limit, option: "request_timeout" },
+            _ => Limit::Attempt,
         }
     }
 
@@ -352,6 +338,13 @@ impl<'a, T: Take> Running<'a, T> {
             deadline: self.deadline(),
         }
     }
+}
+
+/// What bounds an attempt: it is kept by all that wait, and small.
+#[derive(Clone, Copy)]
+enum Bound {
+    Call,
+    Attempt,
 }
 
 enum Limit {

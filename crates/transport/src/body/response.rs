@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use tokio::time::{Instant, Sleep, sleep_until};
+use pin_project_lite::pin_project;
+use tokio::time::{Instant, Sleep, sleep};
 
 use crate::conn::H2Stream;
 use crate::error::{BodyError, BodyErrorKind};
@@ -45,27 +46,25 @@ pub(crate) trait Held: Send {
 
 impl ResponseBody {
     pub(crate) fn http1(body: hyper::body::Incoming, exchange: Box<dyn Held>) -> Self {
-        let mut body =
-            Self { source: Source::Http1(body), idle: None, received: 0, exchange: Some(Exchange::Http1(exchange)) };
-        if body.is_end_stream() {
-            body.finish();
-        }
-        body
+        Self { source: Source::Http1(body), idle: None, received: 0, exchange: Some(Exchange::Http1(exchange)) }
     }
 
     pub(crate) fn http2(stream: h2::RecvStream, held: H2Stream) -> Self {
         let source = Source::Http2 { stream, data_ended: false };
         let exchange = Some(Exchange::Http2 { _stream: held });
-        let mut body = Self { source, idle: None, received: 0, exchange };
-        if body.is_end_stream() {
-            body.finish();
+        Self { source, idle: None, received: 0, exchange }
+    }
+
+    /// Frees what it occupies where nothing of it is to come, for those who may never read it.
+    pub(crate) fn finish_if_ended(&mut self) {
+        if self.is_end_stream() {
+            self.finish();
         }
-        body
     }
 
     /// Ends the body with an error when nothing arrives for this long. `None` waits for ever.
     pub(crate) fn set_read_idle_timeout(&mut self, limit: Option<Duration>) {
-        self.idle = limit.map(|limit| IdleLimit { limit, since: None, sleep: None });
+        self.idle = limit.map(|limit| IdleLimit { limit, silence: None });
     }
 
     fn finish(&mut self) {
@@ -121,7 +120,7 @@ impl Body for ResponseBody {
             },
             Poll::Ready(Some(Ok(frame))) => {
                 if let Some(idle) = &mut this.idle {
-                    idle.since = None;
+                    idle.is_broken();
                 }
                 this.received += frame.data_ref().map_or(0, |d| d.len() as u64);
                 // Its slot is free at once, and nobody asks `h2` once more for what will not come.
@@ -166,20 +165,39 @@ impl fmt::Debug for ResponseBody {
 
 struct IdleLimit {
     limit: Duration,
-    /// Since when nothing arrives.
-    since: Option<Instant>,
-    /// Left to run while something arrives, and set again only when it goes off too early.
-    sleep: Option<Pin<Box<Sleep>>>,
+    /// Made when nothing is there for the first time. In a box: many responses come at once.
+    silence: Option<Pin<Box<Silence>>>,
+}
+
+pin_project! {
+    #[project = SilenceParts]
+    struct Silence {
+        // Since when nothing arrives.
+        since: Option<Instant>,
+        // Left to run while something arrives, and set again only when it goes off too early.
+        #[pin]
+        sleep: Sleep,
+    }
 }
 
 impl IdleLimit {
+    /// Something arrived.
+    fn is_broken(&mut self) {
+        if let Some(silence) = &mut self.silence {
+            *silence.as_mut().project().since = None;
+        }
+    }
+
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Duration> {
-        let end = *self.since.get_or_insert_with(Instant::now) + self.limit;
-        let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(end)));
+        let limit = self.limit;
+        let silence =
+            self.silence.get_or_insert_with(|| Box::pin(Silence { since: None, sleep: sleep(limit) })).as_mut();
+        let SilenceParts { since, mut sleep } = silence.project();
+        let end = *since.get_or_insert_with(Instant::now) + limit;
         loop {
             ready!(sleep.as_mut().poll(cx));
             if sleep.deadline() >= end {
-                return Poll::Ready(self.limit);
+                return Poll::Ready(limit);
             }
             sleep.as_mut().reset(end);
         }

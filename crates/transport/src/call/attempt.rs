@@ -4,33 +4,20 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::header::{DATE, HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue};
 use http_body::Body as _;
 use oncebox_policy::{Attempt, Outcome};
 
-use super::head::Head;
+use super::Running;
 use super::take::{Take, TooLarge};
-use crate::body::{BoxError, Replay};
-use crate::conn::{Exchange, Failure};
-use crate::observe::TraceContext;
-use crate::options::HttpVersion;
-use crate::pool::{Attempted, Began, Origin, Progress, Wanted};
+use crate::body::{BoxError, ResponseBody};
+use crate::conn::{Exchange, Failure, H2Response};
+use crate::pool::{Answer, Began, Failed, Progress, Wanted};
 
 static SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");
-
-/// What an attempt is made of.
-pub(super) struct Parts<'a, T> {
-    pub(super) version: HttpVersion,
-    pub(super) head: &'a Head,
-    pub(super) trace: Option<&'a TraceContext>,
-    pub(super) number: usize,
-    pub(super) body: &'a Replay,
-    pub(super) take: &'a T,
-    pub(super) read_idle_timeout: Option<Duration>,
-}
 
 /// An attempt: under way, and then over.
 ///
@@ -38,8 +25,9 @@ pub(super) struct Parts<'a, T> {
 /// next, and of calls under way there are thousands, each copied until it is where it stays. What came of it stays here
 /// too, since each of the futures around would hand it on by another copy.
 pub(super) struct Making<'a, T: Take> {
-    origin: &'a Origin,
-    parts: Parts<'a, T>,
+    running: &'a Running<'a, T>,
+    /// From 1.
+    number: usize,
     /// Until it begins.
     headers: Option<&'a mut HeaderMap>,
     progress: &'a Progress,
@@ -55,7 +43,7 @@ enum State<'a, T: Take> {
         exchange: Exchange,
     },
     /// Waits for a stream or a connection first. In a box, since it is much larger.
-    Waits(Pin<Box<dyn Future<Output = Attempted> + Send + 'a>>),
+    Waits(Pin<Box<dyn Future<Output = Result<Answer, Failed>> + Send + 'a>>),
     /// The response has begun.
     Reads(Answered<T>),
     Over(Ended<T::Body>),
@@ -65,20 +53,20 @@ enum State<'a, T: Take> {
 struct Answered<T: Take> {
     facts: oncebox_policy::Response,
     head: Option<http::response::Parts>,
-    at: At,
+    connection: Option<u64>,
     reading: T::Reading,
 }
 
 impl<'a, T: Take> Making<'a, T> {
     #[inline]
     pub(super) fn new(
-        origin: &'a Origin,
-        parts: Parts<'a, T>,
+        running: &'a Running<'a, T>,
+        number: usize,
         wanted: Wanted,
         headers: &'a mut HeaderMap,
         progress: &'a Progress,
     ) -> Self {
-        Self { origin, parts, headers: Some(headers), progress, wanted, state: State::New }
+        Self { running, number, headers: Some(headers), progress, wanted, state: State::New }
     }
 
     /// What came of it; `None` while it is under way.
@@ -104,43 +92,54 @@ impl<'a, T: Take> Making<'a, T> {
     }
 
     fn begin(&mut self, headers: &'a mut HeaderMap) {
-        let &Parts { version, head, trace, number, body, .. } = &self.parts;
+        let Running { call, origin, .. } = self.running;
+        let number = self.number;
         let mut request = move |version| {
-            let body = body.attempt();
-            let mut request = head.request(version, number, headers, body.size_hint().exact());
-            if let Some(trace) = trace {
+            let body = call.body.attempt();
+            let mut request = call.head.request(version, number, headers, body.size_hint().exact());
+            if let Some(trace) = &call.trace {
                 trace.set(request.headers_mut());
             }
             (request, body)
         };
-        match self.origin.begin(version, &mut request, self.wanted, self.progress) {
+        let version = call.client.version();
+        match origin.begin(version, &mut request, self.wanted, self.progress) {
             Some(Began { id, exchange: Ok(exchange) }) => self.state = State::Sent { id, exchange },
-            Some(Began { id, exchange: Err(failure) }) => {
-                self.answered(self.origin.attempted(self.wanted.class, id, Err(failure)));
-            }
+            Some(Began { id, exchange: Err(failure) }) => self.sent_failed(id, failure),
             None => {
-                let waits = self.origin.attempt(version, request, self.wanted, self.progress);
+                let waits = origin.attempt(version, request, self.wanted, self.progress);
                 self.state = State::Waits(Box::pin(waits));
             }
         }
     }
 
-    /// The attempt is over, or its response is still to be read.
-    fn answered(&mut self, attempted: Attempted) {
-        let Attempted { connection, result, failed_dials, other_connection } = attempted;
-        let at = At { connection, failed_dials, other_connection };
-        self.state = match result {
-            Ok(response) => {
-                let facts = response_facts(response.status().as_u16(), response.headers());
-                let (head, mut body) = response.into_parts();
-                body.set_read_idle_timeout(self.parts.read_idle_timeout);
-                self.progress.reads_body();
-                State::Reads(Answered { facts, head: Some(head), at, reading: self.parts.take.take(body) })
-            }
-            Err(Failure { outcome, source }) => {
-                State::Over(Ended { attempt: at.attempt(outcome), answer: None, source: Some(source) })
-            }
-        };
+    /// What was sent at once is answered, or is not.
+    fn sent_ended(&mut self, id: u64, result: Result<H2Response, Failure>) {
+        match result {
+            Ok(response) => self.reads(Some(id), response.into_response()),
+            Err(failure) => self.sent_failed(id, failure),
+        }
+    }
+
+    fn sent_failed(&mut self, id: u64, failure: Failure) {
+        self.failed(self.running.origin.failed(self.wanted.class, id, failure));
+    }
+
+    /// The response has begun.
+    fn reads(&mut self, connection: Option<u64>, response: http::Response<ResponseBody>) {
+        let call = self.running.call;
+        let (head, mut body) = response.into_parts();
+        let facts = response_facts(head.status.as_u16(), &head.headers);
+        body.set_read_idle_timeout(call.options.read_idle_timeout);
+        self.progress.reads_body();
+        let reading = call.take.take(body);
+        self.state = State::Reads(Answered { facts, head: Some(head), connection, reading });
+    }
+
+    fn failed(&mut self, failed: Failed) {
+        let Failed { connection, failure: Failure { outcome, source }, failed_dials, other_connection } = failed;
+        let attempt = Attempt { connection, other_connection, failed_dials, ..Attempt::new(outcome) };
+        self.state = State::Over(Ended { attempt, answer: None, source: Some(source) });
     }
 }
 
@@ -156,20 +155,22 @@ impl<T: Take> Future for Making<'_, T> {
             this.begin(headers);
         }
         loop {
-            let attempted = match &mut this.state {
+            match &mut this.state {
                 State::Sent { id, exchange } => {
-                    let result = ready!(Pin::new(exchange).poll(cx));
-                    this.origin.attempted(this.wanted.class, *id, result)
+                    let (id, result) = (*id, ready!(Pin::new(exchange).poll(cx)));
+                    this.sent_ended(id, result);
                 }
-                State::Waits(waits) => ready!(waits.as_mut().poll(cx)),
+                State::Waits(waits) => match ready!(waits.as_mut().poll(cx)) {
+                    Ok(Answer { connection, response }) => this.reads(Some(connection), response),
+                    Err(failed) => this.failed(failed),
+                },
                 State::Reads(answered) => {
                     let read = ready!(Pin::new(&mut answered.reading).poll(cx));
                     this.state = State::Over(answered.ended(read));
                     return Poll::Ready(());
                 }
                 State::New | State::Over(_) => return Poll::Ready(()),
-            };
-            this.answered(attempted);
+            }
         }
     }
 }
@@ -188,7 +189,8 @@ impl<T: Take> Answered<T> {
                 (None, Some(error))
             }
         };
-        Ended { attempt: self.at.attempt(Outcome::Responded(self.facts)), answer, source }
+        let attempt = Attempt { connection: self.connection, ..Attempt::new(Outcome::Responded(self.facts)) };
+        Ended { attempt, answer, source }
     }
 }
 
@@ -197,20 +199,6 @@ pub(crate) struct Ended<B> {
     pub(crate) attempt: Attempt,
     pub(crate) answer: Option<http::Response<B>>,
     pub(crate) source: Option<BoxError>,
-}
-
-/// Where an attempt took place.
-struct At {
-    connection: Option<u64>,
-    other_connection: bool,
-    failed_dials: u32,
-}
-
-impl At {
-    fn attempt(&self, outcome: Outcome) -> Attempt {
-        let Self { connection, other_connection, failed_dials } = *self;
-        Attempt { connection, other_connection, failed_dials, ..Attempt::new(outcome) }
-    }
 }
 
 /// What decisions rest on in a response's head.

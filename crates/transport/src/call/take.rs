@@ -32,7 +32,8 @@ impl Take for Streaming {
     type Body = ResponseBody;
     type Reading = Ready<Result<ResponseBody, BoxError>>;
 
-    fn take(&self, body: ResponseBody) -> Self::Reading {
+    fn take(&self, mut body: ResponseBody) -> Self::Reading {
+        body.finish_if_ended();
         ready(Ok(body))
     }
 
@@ -51,7 +52,7 @@ impl Take for Collected {
     type Reading = Collecting;
 
     fn take(&self, body: ResponseBody) -> Collecting {
-        Collecting { body, first: Bytes::new(), rest: Vec::new(), left: self.limit }
+        Collecting { body, read: Read::Nothing, left: self.limit }
     }
 
     fn limit(&self) -> usize {
@@ -62,10 +63,15 @@ impl Take for Collected {
 /// A body that is read whole. What came in one piece is not copied.
 pub(crate) struct Collecting {
     body: ResponseBody,
-    first: Bytes,
-    rest: Vec<Bytes>,
+    read: Read,
     /// How many bytes may still come.
     left: usize,
+}
+
+enum Read {
+    Nothing,
+    One(Bytes),
+    More(Vec<Bytes>),
 }
 
 impl Future for Collecting {
@@ -79,20 +85,32 @@ impl Future for Collecting {
                 return Poll::Ready(Err(TooLarge.into()));
             };
             this.left = left;
-            if this.first.is_empty() {
-                this.first = data;
-            } else {
-                this.rest.push(data);
+            this.read.push(data);
+        }
+        Poll::Ready(Ok(std::mem::replace(&mut this.read, Read::Nothing).into_whole()))
+    }
+}
+
+impl Read {
+    fn push(&mut self, data: Bytes) {
+        match self {
+            Self::Nothing => *self = Self::One(data),
+            Self::One(first) => *self = Self::More(vec![std::mem::take(first), data]),
+            Self::More(pieces) => pieces.push(data),
+        }
+    }
+
+    fn into_whole(self) -> Bytes {
+        match self {
+            Self::Nothing => Bytes::new(),
+            Self::One(whole) => whole,
+            Self::More(pieces) => {
+                let mut whole = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
+                // One after the other, so that each is freed as soon as it is copied.
+                pieces.into_iter().for_each(|piece| whole.extend_from_slice(&piece));
+                whole.freeze()
             }
         }
-        let first = std::mem::take(&mut this.first);
-        if this.rest.is_empty() {
-            return Poll::Ready(Ok(first));
-        }
-        let mut whole = BytesMut::with_capacity(first.len() + this.rest.iter().map(Bytes::len).sum::<usize>());
-        whole.extend_from_slice(&first);
-        this.rest.drain(..).for_each(|piece| whole.extend_from_slice(&piece));
-        Poll::Ready(Ok(whole.freeze()))
     }
 }
 

@@ -38,7 +38,7 @@ mod sync;
 
 pub(crate) use counted::Counted;
 pub(crate) use load::Load;
-pub(crate) use origin::{Attempted, Authority, Began, Origin, Redacted, Wanted};
+pub(crate) use origin::{Answer, Authority, Began, Failed, Origin, Redacted, Wanted};
 pub(crate) use permit::Permit;
 pub(crate) use progress::Progress;
 pub(crate) use registry::origin;

@@ -15,7 +15,7 @@ use super::http2::{Http2Pool, Unserved, Want};
 use super::permit::Permit;
 use super::progress::Progress;
 use crate::body::{AttemptBody, ResponseBody};
-use crate::conn::{Exchange, Failure, H2Response};
+use crate::conn::{Exchange, Failure};
 use crate::dial::{Dialer, Route};
 use crate::error::Error;
 use crate::observe::{Hook, Shown};
@@ -104,12 +104,28 @@ pub(crate) struct Origin {
     shown: Arc<Shown>,
 }
 
-/// An attempt that was answered, or was not.
-pub(crate) struct Attempted {
+/// A response that has begun, and the connection that it comes on.
+pub(crate) struct Answer {
+    pub(crate) connection: u64,
+    pub(crate) response: http::Response<ResponseBody>,
+}
+
+/// An attempt without an answer.
+pub(crate) struct Failed {
     pub(crate) connection: Option<u64>,
-    pub(crate) result: Result<http::Response<ResponseBody>, Failure>,
+    pub(crate) failure: Failure,
+    /// How many dials have failed in a row, where it was a dial that failed: for the wait nothing else counts.
     pub(crate) failed_dials: u32,
+    /// Whether another connection is open or being dialled.
     pub(crate) other_connection: bool,
+}
+
+impl Failed {
+    fn new(pool: &Http2Pool, connection: Option<u64>, failure: Failure, failed_dials: u32) -> Self {
+        // Another connection may have been answered in the meantime.
+        let failed_dials = if failure.is_failed_dial() { failed_dials.max(1) } else { 0 };
+        Self { connection, failure, failed_dials, other_connection: pool.has_other(connection) }
+    }
 }
 
 /// A request that was sent on an HTTP/2 connection.
@@ -178,7 +194,7 @@ impl Origin {
         mut request: impl FnMut(HttpVersion) -> (http::Request<()>, AttemptBody),
         wanted: Wanted,
         progress: &Progress,
-    ) -> Attempted {
+    ) -> Result<Answer, Failed> {
         if let Some(may_choose) = self.http2_first(version) {
             progress.joins_line();
             let http2 = self.http2(wanted.class);
@@ -189,9 +205,14 @@ impl Origin {
                         Ok(exchange) => exchange.await,
                         Err(failure) => Err(failure),
                     };
-                    return attempted_http2(http2, id, result);
+                    return match result {
+                        Ok(response) => Ok(Answer { connection: id, response: response.into_response() }),
+                        Err(failure) => Err(Failed::new(http2, Some(id), failure, http2.failed_dials())),
+                    };
                 }
-                Err(Unserved::Failed(failure)) => return not_sent(http2, failure, http2.failed_dials()),
+                Err(Unserved::Failed(failure)) => {
+                    return Err(Failed::new(http2, None, failure, http2.failed_dials()));
+                }
                 // The connection is at hand, and waits among those of HTTP/1.1.
                 Err(Unserved::ChoseHttp1) => self.chose_http1.store(true, Ordering::Release),
             }
@@ -226,9 +247,10 @@ impl Origin {
         Began { id, exchange }
     }
 
-    /// What came of a request that was sent.
-    pub(crate) fn attempted(&self, class: TrafficClass, id: u64, result: Result<H2Response, Failure>) -> Attempted {
-        attempted_http2(self.http2(class), id, result)
+    /// What came of a request that was sent in vain.
+    pub(crate) fn failed(&self, class: TrafficClass, id: u64, failure: Failure) -> Failed {
+        let pool = self.http2(class);
+        Failed::new(pool, Some(id), failure, pool.failed_dials())
     }
 
     /// What an attempt that has sent nothing waits for: room on the connections that there are, or one to be made.
@@ -242,7 +264,7 @@ impl Origin {
         mut request: http::Request<AttemptBody>,
         wanted: Wanted,
         progress: &Progress,
-    ) -> Attempted {
+    ) -> Result<Answer, Failed> {
         if let Some(proxy) = self.dialer.forwards() {
             // Absolute form (RFC 9112 §3.2.2).
             if let Some(target) = self.authority.absolute(request.uri()) {
@@ -251,43 +273,26 @@ impl Origin {
             proxy.tell(request.headers_mut());
         }
         let round = self.http1.failed_dials();
-        let (connection, room) = match self.http1.acquire(wanted.connection, wanted.class, progress).await {
-            Ok(leased) => leased.into_parts(),
-            Err(failure) => return not_sent(self.http2(wanted.class), failure, self.http1.failed_dials()),
-        };
+        let failed =
+            |connection, failure| Failed::new(self.http2(wanted.class), connection, failure, self.http1.failed_dials());
+        let leased = self.http1.acquire(wanted.connection, wanted.class, progress).await;
+        let (connection, room) = leased.map_err(|failure| failed(None, failure))?.into_parts();
         let id = connection.id();
         progress.sends_on(id);
-        let result = connection.send(request).await.map(|(response, connection)| {
-            let held = Box::new(HeldHttp1 { pool: self.http1.clone(), connection, room });
-            response.map(|body| ResponseBody::http1(body, held))
-        });
-        match &result {
-            Ok(_) => self.http1.served(),
-            Err(failure) if failure.is_failed_dial() => self.http1.dial_failed(round),
-            Err(_) => {}
+        match connection.send(request).await {
+            Ok((response, connection)) => {
+                self.http1.served();
+                let held = Box::new(HeldHttp1 { pool: self.http1.clone(), connection, room });
+                Ok(Answer { connection: id, response: response.map(|body| ResponseBody::http1(body, held)) })
+            }
+            Err(failure) => {
+                if failure.is_failed_dial() {
+                    self.http1.dial_failed(round);
+                }
+                Err(failed(Some(id), failure))
+            }
         }
-        let failed_dials = counted_dials(result.as_ref().err(), self.http1.failed_dials());
-        Attempted { connection: Some(id), result, failed_dials, other_connection: false }
     }
-}
-
-fn attempted_http2(pool: &Http2Pool, id: u64, result: Result<H2Response, Failure>) -> Attempted {
-    let other_connection = result.is_err() && pool.has_other(Some(id));
-    let failed_dials = counted_dials(result.as_ref().err(), pool.failed_dials());
-    let result = result.map(|H2Response { response, guard }| response.map(|body| ResponseBody::http2(body, guard)));
-    Attempted { connection: Some(id), result, failed_dials, other_connection }
-}
-
-fn not_sent(pool: &Http2Pool, failure: Failure, failed_dials: u32) -> Attempted {
-    let failed_dials = counted_dials(Some(&failure), failed_dials);
-    let other_connection = pool.has_other(None);
-    Attempted { connection: None, result: Err(failure), failed_dials, other_connection }
-}
-
-/// How many dials have failed in a row, where it was a dial that failed: for the wait nothing else counts.
-fn counted_dials(failure: Option<&Failure>, failed_dials: u32) -> u32 {
-    // Another connection may have been answered in the meantime.
-    if failure.is_some_and(Failure::is_failed_dial) { failed_dials.max(1) } else { 0 }
 }
 
 /// How the loop wants its next attempt made.

@@ -11,7 +11,7 @@ use oncebox_policy::Cause;
 use tokio::sync::oneshot;
 
 use super::upload::{UploadError, upload};
-use crate::body::AttemptBody;
+use crate::body::{AttemptBody, ResponseBody};
 use crate::conn::Failure;
 use crate::pool::Permit;
 
@@ -108,8 +108,15 @@ impl Future for Exchange {
 
 /// A response whose body is still to come.
 pub(crate) struct H2Response {
-    pub(crate) response: Response<h2::RecvStream>,
-    pub(crate) guard: H2Stream,
+    response: Response<h2::RecvStream>,
+    guard: H2Stream,
+}
+
+impl H2Response {
+    pub(crate) fn into_response(self) -> Response<ResponseBody> {
+        let Self { response, guard } = self;
+        response.map(|body| ResponseBody::http2(body, guard))
+    }
 }
 
 /// What a response body holds: the stream's permit. It is given up when the stream is over in both directions.
