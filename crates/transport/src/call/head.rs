@@ -21,12 +21,18 @@ pub(super) struct Head {
     headers: Headers,
     /// Whether any of them describes a connection rather than the request.
     describes_connection: bool,
+    /// Whether one of them is the body's length.
+    has_length: bool,
 }
 
 impl Head {
     pub(super) fn new(method: Method, uri: Uri, headers: &HeaderMap) -> Self {
-        let describes_connection = headers.keys().any(is_of_a_connection);
-        Self { method, uri, headers: Headers::of(headers), describes_connection }
+        let (mut describes_connection, mut has_length) = (false, false);
+        let headers = Headers::of(headers, |name| {
+            describes_connection |= is_of_a_connection(name);
+            has_length |= name == CONTENT_LENGTH.as_str();
+        });
+        Self { method, uri, headers, describes_connection, has_length }
     }
 
     /// The request of an attempt. The first that gets so far takes `given`, the headers as they were given. `length` is
@@ -67,8 +73,7 @@ impl Head {
         // Methods without a defined body say nothing of one (RFC 9110 §8.6).
         if let Some(length) = length
             && (length > 0 || matches!(self.method, Method::POST | Method::PUT | Method::PATCH))
-            // Asked before, since a map makes room for what it may turn out to have.
-            && !request.headers().contains_key(CONTENT_LENGTH)
+            && !self.has_length
         {
             request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
@@ -86,11 +91,11 @@ impl fmt::Display for Head {
 /// Fields that HTTP/2 has no place for (RFC 9113 §8.2.2).
 const OF_A_CONNECTION: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
-fn is_of_a_connection(name: &HeaderName) -> bool {
+fn is_of_a_connection(name: &str) -> bool {
     // Most names are told apart by their length.
-    match name.as_str().len() {
-        2 => *name == TE,
-        7 | 10 | 16 | 17 => OF_A_CONNECTION.contains(&name.as_str()),
+    match name.len() {
+        2 => name == TE.as_str(),
+        7 | 10 | 16 | 17 => OF_A_CONNECTION.contains(&name),
         _ => false,
     }
 }
@@ -104,7 +109,8 @@ fn remove_of_a_connection(headers: &mut HeaderMap) {
         .flat_map(|value| value.split(','))
         .filter_map(|name| HeaderName::try_from(name.trim()).ok())
         .collect();
-    for name in named {
+    // The body's length never describes the connection.
+    for name in named.into_iter().filter(|name| *name != CONTENT_LENGTH) {
         headers.remove(name);
     }
     for name in OF_A_CONNECTION {
@@ -122,10 +128,10 @@ mod tests {
     #[test]
     fn each_field_of_a_connection_is_known_by_its_name() {
         for name in OF_A_CONNECTION.into_iter().chain(["te"]) {
-            assert!(is_of_a_connection(&HeaderName::from_static(name)), "{name}");
+            assert!(is_of_a_connection(name), "{name}");
         }
         for name in ["tf", "keep-alike", "trailer", "x-forwarded-proto", "user-agent"] {
-            assert!(!is_of_a_connection(&HeaderName::from_static(name)), "{name}");
+            assert!(!is_of_a_connection(name), "{name}");
         }
     }
 }
