@@ -28,10 +28,10 @@ pub(crate) use exchange::{Exchange, H2Response, H2Stream};
 const STREAM_WINDOW: u32 = 1 << 20;
 
 /// Connection window. As large as it can be, so that responses which nobody reads cannot starve the others.
+///
+/// `h2` also takes half of it for the memory that small unread frames may cost beyond their bytes, and ends a connection
+/// that costs more: a gigabyte, which is millions of frames on several streams, and a bound that there should be.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-
-/// Small unread frames that may wait, in bytes. h2 would end the connection for everyone at half a window.
-const DATA_FRAME_BUDGET: usize = usize::MAX >> 1;
 
 /// Streams assumed to be allowed by a peer whose SETTINGS name no limit.
 const UNLIMITED: u32 = u32::MAX;
@@ -102,7 +102,6 @@ impl H2Connection {
             .enable_push(false)
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .data_frame_budget(DATA_FRAME_BUDGET)
             // Late answers to cancelled streams must not end the connection for everyone else.
             .max_local_error_reset_streams(None)
             .max_concurrent_reset_streams(1024)
