@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use oncebox_faults::{Fault, Moment, Protocol, Rule, Script, Server};
+use oncebox_faults::{Answer, Fault, Moment, Protocol, Rule, Script, Server};
 use oncebox_transport::{CallOptions, Client, TrafficClass};
 use support::load::{LONG, Payload, http2, post, serve};
 
@@ -68,6 +68,27 @@ async fn a_class_that_has_none_gets_the_connection_that_another_does_not_use() {
         );
     }
     assert_eq!(server.log().totals().processed, 9);
+}
+
+/// A response may be dropped where there is no runtime. What follows from that happens on the pool's own.
+#[tokio::test]
+async fn a_response_that_is_dropped_on_a_plain_thread_makes_room_for_another_class() {
+    let large = Fault::answer(Answer::default().size(8 << 20));
+    let rule = Rule::at(Moment::Received).request_id("held*").does(large);
+    let server = serve(Script::new().max_concurrent_streams(1).rule(rule)).await;
+    let client = http2().max_connections(2).build();
+    let begin = async |id| client.send(post(&server, id, Payload::None), CallOptions::new()).await.unwrap();
+    // Both connections are those of commands, and in use.
+    let (first, second) = (begin("held1").await, begin("held2").await);
+    let waits = tokio::spawn({
+        let (client, request) = (client.clone(), post(&server, "bulk", Payload::None));
+        async move { client.send(request, CallOptions::new().class(BULK)).await }
+    });
+    // It is in the line once it was polled.
+    tokio::task::yield_now().await;
+    std::thread::spawn(move || drop((first, second))).join().unwrap();
+    let answer = tokio::time::timeout(LONG, waits).await.unwrap_or_else(|_| panic!("it never ends"));
+    assert_eq!(answer.unwrap().unwrap().status(), 200);
 }
 
 #[tokio::test]

@@ -9,6 +9,8 @@ use http_body_util::BodyExt;
 use oncebox_faults::{Answer, Fault, Moment, Rule, Script, Server};
 use oncebox_transport::{Body, CallOptions, Client, Response, ResponseBody};
 use support::load::{LONG, Payload, call, http2, post, posts, request, serve, stream};
+use support::{Peer, frames};
+use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -179,4 +181,50 @@ async fn a_stalled_upload_reads_no_more_of_its_source_than_the_windows_hold() {
     // The server's stream window is 1 MiB.
     assert!(read <= (1 << 20) + (1 << 19), "{read} bytes");
     upload.abort();
+}
+
+/// A window opens and closes again before the upload looks. `h2` goes on waiting then, and does not grant zero bytes: an
+/// empty frame would be sent for that, which some peers count.
+#[tokio::test]
+async fn a_window_that_closes_again_at_once_brings_no_empty_frame() {
+    const PING: u8 = 6;
+    const WINDOW_UPDATE: u8 = 8;
+    const WINDOW: usize = 65_535;
+    let peer = Peer::start(|_, mut socket| async move {
+        frames::accept(&mut socket, &[]).await;
+        frames::write(&mut socket, WINDOW_UPDATE, 0, 0, &(1_u32 << 20).to_be_bytes()).await;
+        let stream = frames::next_request(&mut socket).await.unwrap();
+        let mut received = 0;
+        while received < WINDOW {
+            let frame = frames::read(&mut socket).await.unwrap();
+            received += if frame.kind == frames::DATA { frame.payload.len() } else { 0 };
+        }
+        // In one piece, so that the client reads both before anything else.
+        let mut both = Vec::new();
+        frames::write(&mut both, WINDOW_UPDATE, 0, stream, &10_u32.to_be_bytes()).await;
+        let smaller = [&[0, 4][..], &(WINDOW as u32 - 10).to_be_bytes()].concat();
+        frames::write(&mut both, frames::SETTINGS, 0, 0, &smaller).await;
+        socket.write_all(&both).await.unwrap();
+        // Answered when the two have been read, and the upload has looked.
+        frames::write(&mut socket, PING, 0, 0, &[7; 8]).await;
+        let mut widened = false;
+        loop {
+            let frame = frames::read(&mut socket).await.unwrap();
+            match frame.kind {
+                frames::DATA if frame.flags & frames::END_STREAM != 0 => break,
+                frames::DATA => assert!(!frame.payload.is_empty(), "an empty frame"),
+                PING if !std::mem::replace(&mut widened, true) => {
+                    frames::write(&mut socket, WINDOW_UPDATE, 0, stream, &(1_u32 << 20).to_be_bytes()).await;
+                }
+                _ => {}
+            }
+        }
+        frames::ok(&mut socket, stream).await;
+        while frames::read(&mut socket).await.is_some() {}
+    })
+    .await;
+    let body = stream(vec![1; 2 * WINDOW], 10_000);
+    let request = http::Request::post(peer.url("/")).body(body).unwrap();
+    let answer = timeout(LONG, http2().build().send_collected(request, CallOptions::new())).await.unwrap().unwrap();
+    assert_eq!(answer.status(), 200);
 }

@@ -4,9 +4,12 @@
 
 mod support;
 
+use std::time::Duration;
+
 use oncebox_faults::{Direction, Fault, Happening, LastId, Moment, Number, Rule, Script, Settings, Then};
 use oncebox_transport::policy::{Cause, Outcome, Unknown};
-use support::load::{BODIES, Payload, call, http2, post, posts, serve};
+use support::load::{BODIES, Payload, call, http2, post, posts, posts_named, serve};
+use tokio::time::Instant;
 
 const CALLS: usize = 2000;
 const AT_ONCE: usize = 64;
@@ -108,6 +111,22 @@ async fn a_goaway_in_two_phases_teaches_how_long_connections_live() {
             assert!(first_of(connection + 1, &accepted) < first_of(connection, &goaway), "{first:?}: {connection}");
         }
     }
+}
+
+/// A connection at the end of its life goes on being used while no successor can be dialled.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_cannot_be_replaced_goes_on_being_used() {
+    let retire = Rule::at(Moment::Request).connection(1).nth(3).does(Fault::goaway());
+    let server = serve(Script::new().service_time_ms(1).rule(retire)).await;
+    let client = http2().build();
+    // Connections live three streams, the server has said; and the second has taken one.
+    posts_named("before", &client, &server, 4, 1, Payload::None).await.assert_all_done_once(&server, 1);
+    server.refuse_connects_for(Duration::from_secs(3600));
+    let began = Instant::now();
+    posts_named("after", &client, &server, 20, 1, Payload::None).await.assert_all_done_once(&server, 0);
+    // They wait for no dial, nor until it shows that the connection outlives what was expected.
+    assert!(began.elapsed() < Duration::from_millis(250), "{:?}", began.elapsed());
+    assert_eq!(server.log().connections().iter().map(|connection| connection.heads).collect::<Vec<_>>(), [3, 21]);
 }
 
 /// A later GOAWAY may lower the last id: what it disowns was not processed, and is sent elsewhere.

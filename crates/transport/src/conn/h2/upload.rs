@@ -48,8 +48,6 @@ async fn send_data(stream: &mut SendStream<Bytes>, mut data: Bytes) -> Result<()
     while !data.is_empty() {
         stream.reserve_capacity(data.len());
         let granted = match poll_fn(|cx| stream.poll_capacity(cx)).await {
-            // A change that left no room. An empty frame in its stead would be one that some peers count.
-            Some(Ok(0)) => continue,
             Some(Ok(granted)) => granted.min(data.len()),
             Some(Err(_)) | None => return Err(UploadError::Stream),
         };

@@ -199,3 +199,54 @@ impl Drop for Connecting {
         }
     }
 }
+
+#[cfg(all(test, feature = "simulation"))]
+mod tests {
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::dial::{Dialer, Route};
+    use crate::observe::Shown;
+    use crate::options::{Limits, TrafficClass};
+    use crate::pool::bound::Bound;
+    use crate::pool::http1::Http1Pool;
+    use crate::pool::http2::Want;
+    use crate::pool::origin::Authority;
+    use crate::simulation::{self, Io};
+
+    fn pool() -> Arc<Http2Pool> {
+        let authority = Authority::of(&"http://server/".parse().unwrap()).unwrap();
+        let (dialer, limits) = (Arc::new(Dialer::new(authority, Route::default())), Limits::default());
+        let shown = Shown::new(String::new());
+        let http1 = Http1Pool::new(dialer.clone(), limits, shown.clone());
+        Http2Pool::new(TrafficClass::Interactive, Bound::new(1), dialer, limits, http1, shown)
+    }
+
+    /// It can be over as soon as it is open, before anybody else knows of it.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_ended_before_it_was_listed_is_a_failed_dial() {
+        let (ours, theirs) = tokio::io::duplex(1 << 10);
+        let ours = Mutex::new(Some(ours));
+        simulation::on_this_thread(move |_, _| {
+            let ours = ours.lock().unwrap().take();
+            Box::pin(async move { Ok(Box::new(ours.unwrap()) as Box<dyn Io>) })
+        });
+        let pool = pool();
+        let connecting = pool.connecting(false).unwrap();
+        let waits = tokio::spawn({
+            let pool = pool.clone();
+            async move { pool.acquire(Want::default()).await.map(drop) }
+        });
+        let Ok(opened) = pool.open(false, connecting.round).await else { panic!("it is open") };
+        drop(theirs);
+        while !opened.is_draining() {
+            tokio::task::yield_now().await;
+        }
+        connecting.end(Ok(opened));
+        assert!(pool.connections.load().is_empty());
+        let told = tokio::time::timeout(Duration::from_secs(1), waits).await;
+        assert!(matches!(told, Ok(Ok(Err(Unserved::Failed(_))))), "{told:?}");
+        assert_eq!(pool.failed_dials(), 1);
+    }
+}
