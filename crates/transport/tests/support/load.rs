@@ -209,7 +209,8 @@ impl Run {
     }
 }
 
-/// Whether a call's outcomes are what the server saw of it: in this order, and nothing else.
+/// Whether a call's outcomes are what the server saw of it, and nothing else: in this order on each connection. Between two
+/// connections there is none: what was refused on one may be read there after it was sent again on the other.
 pub fn agree(outcomes: &[Outcome], tries: &[TryRecord]) -> bool {
     let Some((outcome, later)) = outcomes.split_first() else { return tries.is_empty() };
     // What was sent need not have come: a connection that dies swallows heads.
@@ -223,7 +224,10 @@ pub fn agree(outcomes: &[Outcome], tries: &[TryRecord]) -> bool {
         | Outcome::Cancelled { .. } => true,
         Outcome::Refused(_) | Outcome::Responded(_) => false,
     };
-    let seen = tries.split_first().is_some_and(|(a_try, rest)| fits(outcome, a_try) && agree(later, rest));
+    let seen = tries.iter().enumerate().any(|(at, a_try)| {
+        let is_next = !tries[..at].iter().any(|before| before.connection == a_try.connection);
+        is_next && fits(outcome, a_try) && agree(later, &[&tries[..at], &tries[at + 1..]].concat())
+    });
     seen || (may_be_unseen && agree(later, tries))
 }
 
