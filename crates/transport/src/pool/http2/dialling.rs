@@ -200,7 +200,8 @@ impl Drop for Connecting {
     }
 }
 
-#[cfg(all(test, feature = "simulation"))]
+#[cfg(test)]
+#[cfg(feature = "simulation")]
 mod tests {
     use std::sync::Mutex;
     use std::time::Duration;
