@@ -99,6 +99,7 @@ impl Error {
         let last = match self.kind() {
             ErrorKind::OutcomeUnknown | ErrorKind::ConnectionLost => true,
             ErrorKind::OutputLost | ErrorKind::CommandLost | ErrorKind::SpoolFull => true,
+            ErrorKind::CommandFailed => true,
             // A server that failed, or whose answer makes no sense, has not said that it did nothing.
             ErrorKind::Server => self.status().is_none_or(|status| !(400..500).contains(&status)),
             // The server's own deadline; with a history it was this side's.

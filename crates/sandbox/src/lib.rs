@@ -50,6 +50,7 @@ mod endpoint;
 mod error;
 mod files;
 mod fleet;
+mod git;
 mod interpreter;
 mod mint;
 mod once;
@@ -75,6 +76,10 @@ pub use files::{
     Transferred, UploadDir, WatchDir, Watcher, WriteFile, WriteFiles,
 };
 pub use fleet::{Fleet, FleetProgress, FleetReport};
+pub use git::{
+    Git, GitBranches, GitClone, GitCommit, GitFileStatus, GitPull, GitPush, GitRemoteAdd, GitReset, GitResetMode,
+    GitRestore, GitScope, GitStatus,
+};
 pub use interpreter::{
     BarChart, BoxAndWhiskerChart, BoxElement, CODE_INTERPRETER_TEMPLATE, Chart, ChartAxes, CodeContext, CodeEvent,
     CodeOutput, CodeResult, CodeRun, CreateCodeContext, Execution, ExecutionError, LabeledValue, Logs, PieChart,

@@ -44,6 +44,12 @@ pub enum ErrorKind {
     /// A transfer was cut, and what is left of it could not be had: the file changed meanwhile, or the server says nothing by
     /// which it could be told that it did not.
     CannotResume,
+    /// A program in the sandbox, such as git, ended with another exit code than 0. What it did until then is done.
+    CommandFailed,
+    /// The server of a git repository wants other credentials.
+    GitAuthentication,
+    /// A git branch has no upstream, and nobody said where to push to or pull from.
+    GitUpstream,
     /// The idempotency key or the intent stands for another request.
     IntentMismatch,
     /// The sandbox was made twice, and the other one of its intent stays.

@@ -1,0 +1,185 @@
+//! Credentials on their way to git: by its standard input into a pipe that its credential helper reads.
+//!
+//! They are in no argument and in no environment variable, since both are told by the sandbox's process list, and in no file.
+
+use std::fmt;
+
+use oncebox_protocol::SecretString;
+use url::Url;
+
+use super::Git;
+use crate::commands::CommandOutput;
+use crate::error::{Error, ErrorKind};
+
+/// Reads a name and a password, and becomes the program that its arguments are. As often as that asks, descriptor 9 gives both.
+const FEED: &str = r#"IFS= read -r u && IFS= read -r p || exit 125
+exec 9< <(exec 2>/dev/null; while printf 'username=%s\npassword=%s\n\n' "$u" "$p"; do :; done) || exit 125
+exec "$@" < /dev/null"#;
+
+/// What git asks: gives what descriptor 9 has, up to an empty line.
+const HELPER: &str =
+    r#"!f() { [ "$1" = get ] || return 0; while IFS= read -r l <&9 && [ -n "$l" ]; do printf '%s\n' "$l"; done; }; f"#;
+
+/// Has git's own helper store them, in the file that is the first argument, or where it does by itself for an empty one.
+const STORE: &str = r#"IFS= read -r u && IFS= read -r p || exit 125
+printf 'protocol=%s\nhost=%s\nusername=%s\npassword=%s\n' "$2" "$3" "$u" "$p" |
+git credential-store ${1:+--file "$1"} store"#;
+
+/// A user name and a password, or a token in its place.
+#[derive(Clone)]
+pub(super) struct Credentials {
+    username: String,
+    password: SecretString,
+}
+
+impl Credentials {
+    pub(super) fn new(username: &str, password: &str) -> Result<Self, Error> {
+        for (what, text) in [("username", username), ("password", password)] {
+            if text.is_empty() {
+                return Err(Error::invalid(format!("{what}: it is empty; give both, or none")));
+            }
+            if text.contains(['\n', '\r', '\0']) {
+                // The text itself stays out of the message.
+                return Err(Error::invalid(format!("{what}: it holds a line break or NUL, which git cannot be told")));
+            }
+        }
+        Ok(Self { username: username.to_owned(), password: password.into() })
+    }
+
+    pub(super) fn lines(&self) -> String {
+        format!("{}\n{}\n", self.username, self.password.expose())
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").finish_non_exhaustive()
+    }
+}
+
+impl Git<'_> {
+    /// Runs git with credentials for the server of `url`, and for no other.
+    pub(super) async fn run_as(
+        &self,
+        action: &str,
+        credentials: Option<&Credentials>,
+        url: Option<&Url>,
+        args: &[&str],
+    ) -> Result<CommandOutput, Error> {
+        let (Some(credentials), Some(url)) = (credentials, url) else { return self.run(action, args).await };
+        let helper = format!("credential.{}.helper={HELPER}", origin(url));
+        let command = self.command("/bin/bash").args(["-c", FEED, "git"]);
+        // The first one takes away those that are configured: they would be told the password, and keep it.
+        let command = command.args(["git", "-c", "credential.helper=", "-c", &helper]).args(args.iter().copied());
+        let run = async {
+            let output = self.to_end(action, command, Some(credentials)).await?;
+            match output.exit_code() {
+                0 => Ok(output),
+                125 | 127 => Err(no_feed(action, &output)),
+                _ => Err(super::run::failed(action, &output)),
+            }
+        };
+        run.await.map_err(|error: Error| error.without(credentials.password.expose()))
+    }
+
+    /// Has git's own helper keep credentials in the user's home.
+    pub(super) async fn store_credentials(
+        &self,
+        credentials: &Credentials,
+        host: &str,
+        protocol: &str,
+    ) -> Result<(), Error> {
+        self.set_config("credential.helper", "store", super::GitScope::Global).await?;
+        self.store_in("", credentials, host, protocol).await
+    }
+
+    /// Has git's own helper keep credentials in the folder of a repository, and use them there.
+    pub(super) async fn store_in_repository(
+        &self,
+        path: &str,
+        credentials: &Credentials,
+        url: &Url,
+    ) -> Result<(), Error> {
+        let git =
+            self.run("find the repository's folder", &super::at(path, &["rev-parse", "--absolute-git-dir"])?).await?;
+        let file = format!("{}/credentials", git.stdout_text().trim_end_matches('\n'));
+        self.store_in(&file, credentials, &host(url), url.scheme()).await?;
+        let quoted = file.replace('\'', r"'\''");
+        let helper = format!("store --file='{quoted}'");
+        let key = format!("credential.{}.helper", origin(url));
+        self.set_config(&key, &helper, super::GitScope::Local(path)).await.map(drop)
+    }
+
+    async fn store_in(&self, file: &str, credentials: &Credentials, host: &str, protocol: &str) -> Result<(), Error> {
+        const ACTION: &str = "store the credentials";
+        let command = self.command("/bin/bash").args(["-c", STORE, "git", file, protocol, host]);
+        let stored = self.to_end(ACTION, command, Some(credentials)).await;
+        let stored = stored.and_then(|output| match output.exit_code() {
+            0 => Ok(()),
+            125 | 127 => Err(no_feed(ACTION, &output)),
+            _ => Err(super::run::failed(ACTION, &output)),
+        });
+        stored.map_err(|error| error.without(credentials.password.expose()))
+    }
+}
+
+fn no_feed(action: &str, output: &CommandOutput) -> Error {
+    let message = format!("git could not be given the credentials: {}", output.stderr_text().trim());
+    Error::new(ErrorKind::Unsupported, action, message)
+}
+
+/// Scheme, host and port.
+fn origin(url: &Url) -> String {
+    format!("{}://{}", url.scheme(), host(url))
+}
+
+fn host(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+/// A remote's URL, and the credentials that it holds, which are taken out of it.
+pub(super) fn split(text: &str) -> Result<(String, Option<Url>, Option<Credentials>), Error> {
+    let url = match Url::parse(text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => url,
+        // A path, an ssh URL, or what git alone understands.
+        _ => return Ok((text.to_owned(), None, None)),
+    };
+    let decode = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let Some(password) = url.password() else { return Ok((text.to_owned(), Some(url), None)) };
+    let credentials = Credentials::new(&decode(url.username()), &decode(password))?;
+    let mut plain = url.clone();
+    // Fails only for URLs without a host.
+    let _ = plain.set_username("");
+    let _ = plain.set_password(None);
+    Ok((plain.to_string(), Some(plain), Some(credentials)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_taken_out_of_urls() {
+        let (plain, url, credentials) = split("https://me:p%40ss@git.example:8443/a.git").unwrap();
+        assert_eq!(
+            (plain.as_str(), origin(&url.unwrap())),
+            ("https://git.example:8443/a.git", "https://git.example:8443".into())
+        );
+        let credentials = credentials.unwrap();
+        assert_eq!(credentials.lines(), "me\np@ss\n");
+        assert!(!format!("{credentials:?}").contains("p@ss"));
+        for plain in ["/srv/a.git", "git@host:a.git", "ssh://git@host/a", "https://git.example/a"] {
+            let (same, _, credentials) = split(plain).unwrap();
+            assert!(same == plain && credentials.is_none(), "{plain}");
+        }
+    }
+
+    #[test]
+    fn what_git_cannot_be_told_is_refused_and_not_repeated() {
+        for (username, password) in [("", "hunter2"), ("me", ""), ("me", "hunter2\nx"), ("m\0e", "hunter2")] {
+            let error = Credentials::new(username, password).unwrap_err().to_string();
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+}
