@@ -104,8 +104,7 @@ impl Git<'_> {
             self.run("find the repository's folder", &super::at(path, &["rev-parse", "--absolute-git-dir"])?).await?;
         let file = format!("{}/credentials", git.stdout_text().trim_end_matches('\n'));
         self.store_in(&file, credentials, &host(url), url.scheme()).await?;
-        let quoted = file.replace('\'', r"'\''");
-        let helper = format!("store --file='{quoted}'");
+        let helper = format!("store --file={}", crate::shell::quote(&file));
         let key = format!("credential.{}.helper", origin(url));
         self.set_config(&key, &helper, super::GitScope::Local(path)).await.map(drop)
     }
