@@ -12,7 +12,9 @@ use crate::effects::EffectsArgs;
 use crate::explain::ExplainArgs;
 use crate::faults::FaultsArgs;
 use crate::probe::ProbeArgs;
+use crate::secret::SecretArgs;
 use crate::template::TemplateArgs;
+use crate::volume::VolumeArgs;
 
 /// The longest timeout that can be given: a year.
 const MAX_SECONDS: f64 = 365.0 * 24.0 * 60.0 * 60.0;
@@ -52,6 +54,10 @@ pub(crate) enum Task {
     Cp(CpArgs),
     /// Serve local sandboxes to any E2B-compatible client on this machine
     Serve(ServeArgs),
+    /// Store secrets, and list and delete them; their values are never shown
+    Secret(SecretArgs),
+    /// Make volumes, and read and write what is in them
+    Volume(VolumeArgs),
     /// Send requests through the transport and tell what became of them
     Probe(ProbeArgs),
     /// Tell what would happen after an attempt, and by which rule
@@ -289,7 +295,7 @@ pub(crate) fn non_empty(text: &str) -> Result<String, String> {
     if text.trim().is_empty() { Err("it must not be empty".into()) } else { Ok(text.to_owned()) }
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("it must look like NAME=VALUE".into()),

@@ -54,6 +54,9 @@ pub(crate) struct ProviderArgs {
     /// Where sandboxes are reached [env: E2B_SANDBOX_URL]
     #[arg(long, value_name = "URL")]
     pub(crate) sandbox_url: Option<String>,
+    /// Where the content of volumes is [env: E2B_VOLUME_API_URL]
+    #[arg(long, value_name = "URL", conflicts_with = "local")]
+    pub(crate) volume_api_url: Option<String>,
     /// Deadline of a control-plane call in seconds; 0 is none [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true)]
     pub(crate) request_timeout: Option<Duration>,
@@ -94,6 +97,9 @@ impl ProviderArgs {
         }
         if let Some(url) = &self.sandbox_url {
             builder = builder.sandbox_url(url);
+        }
+        if let Some(url) = &self.volume_api_url {
+            builder = builder.volume_api_url(url);
         }
         if let Some(timeout) = self.request_timeout {
             builder = builder.request_timeout(timeout);

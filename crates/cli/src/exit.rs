@@ -60,6 +60,7 @@ impl Failure {
                 "message": error.to_string(),
                 "status": error.status(),
                 "intent": error.intent(),
+                "candidates": error.candidates(),
                 "retry_after_seconds": error.retry_after().map(|wait| wait.as_secs_f64()),
                 "may_have_been_processed": error.may_have_been_processed(),
                 "attempts": error.attempts().iter().map(ToString::to_string).collect::<Vec<_>>(),

@@ -12,11 +12,13 @@ mod fleet;
 mod probe;
 mod program;
 mod run;
+mod secret;
 mod serve;
 mod shell;
 mod signals;
 mod template;
 mod usage;
+mod volume;
 
 use std::process::ExitCode;
 
@@ -57,6 +59,8 @@ fn start(cli: Cli) -> Result<u8, Failure> {
         Task::Faults(args) => runtime.block_on(faults::run(args)),
         Task::Effects(args) => runtime.block_on(effects::run(args)),
         Task::Template(args) => runtime.block_on(template::run(args)),
+        Task::Secret(args) => runtime.block_on(secret::run(args)),
+        Task::Volume(args) => runtime.block_on(volume::run(args)),
         Task::Explain(args) => explain::run(&args),
     };
     // A read of the terminal may still block; it must not keep the program from ending.

@@ -46,6 +46,7 @@ mod account;
 mod client;
 mod commands;
 mod config;
+mod desktop;
 mod endpoint;
 mod error;
 mod files;
@@ -69,6 +70,7 @@ pub use commands::{
     AttachDurable, Command, CommandEvent, CommandHandle, CommandOutput, Commands, DurableCommand, DurableControl, Exit,
     Offsets, ProcessInfo, Pty, StartDurable, StreamOptions, TerminalSize, Utf8Decoder, WhenFull,
 };
+pub use desktop::{Desktop, DesktopStream, DesktopUrl, MouseButton, ScrollDirection, StartStream};
 pub use endpoint::Endpoint;
 pub use error::{Error, ErrorKind};
 pub use files::{
