@@ -121,9 +121,7 @@ impl ValueArgs {
                 .map_err(|error| Failure::usage(format!("--from-env {name}: {error}")));
         }
         let (what, read) = match &self.from_file {
-            Some(path) => {
-                (format!("--from-file {}", path.display()), std::fs::File::open(path).and_then(|file| bounded(file)))
-            }
+            Some(path) => (format!("--from-file {}", path.display()), std::fs::File::open(path).and_then(bounded)),
             None => {
                 if std::io::stdin().is_terminal() {
                     exit::say("type the value, then Enter and Ctrl-D");

@@ -25,16 +25,7 @@ impl Server {
     }
 
     fn run(&self, args: &[&str], input: &str) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_oncebox"));
-        for name in ["E2B_API_URL", "E2B_SANDBOX_URL", "E2B_VOLUME_API_URL"] {
-            command.env(name, &self.url);
-        }
-        command.env("E2B_API_KEY", "any").env_remove("RUST_LOG").env_remove("E2B_DOMAIN").env("OF_ENV", "from-env");
-        command.env("NO_PROXY", "127.0.0.1");
-        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-        child.wait_with_output().unwrap()
+        run_at(&self.url, args, input)
     }
 
     /// What is printed as JSON.
@@ -57,6 +48,20 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The command, with a server or what stands in front of it at this URL.
+fn run_at(url: &str, args: &[&str], input: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oncebox"));
+    for name in ["E2B_API_URL", "E2B_SANDBOX_URL", "E2B_VOLUME_API_URL"] {
+        command.env(name, url);
+    }
+    command.env("E2B_API_KEY", "any").env_remove("RUST_LOG").env_remove("E2B_DOMAIN").env("OF_ENV", "from-env");
+    command.env("NO_PROXY", "127.0.0.1");
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -155,4 +160,45 @@ fn volumes_are_made_filled_read_and_deleted() {
         let told = text(&output.stderr);
         assert!(told.contains(words), "{args:?}: {told}");
     }
+}
+
+/// The first upload meets a 503, the second is cut half-way; the first download is cut half-way. Each is done again whole.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transfers_that_are_cut_are_done_again_whole() {
+    const SIZE: usize = 1 << 20;
+    let server = Server::start();
+    let rules = serde_json::json!({"rules": [
+        {"name": "busy", "at": "received", "when": {"method": "PUT", "count": 1},
+            "do": [{"answer": {"status": 503, "headers": {"retry-after": "0"}}}]},
+        {"name": "cut-up", "at": {"request_body": SIZE / 2}, "when": {"method": "PUT", "count": 2}, "do": ["reset"]},
+        {"name": "cut-down", "at": {"answer_body": SIZE / 2}, "when": {"method": "GET", "count": 1}, "do": ["reset"]},
+    ]});
+    let script = oncebox_faults::Script::from_json(&rules.to_string()).unwrap();
+    let proxy = oncebox_faults::Server::builder(script).proxy_to(&server.url).start().await.unwrap();
+    server.json(&["volume", "create", "data"], "");
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let bytes: Vec<u8> = (0..SIZE as u32).map(|i| (i * 7 + i / 256) as u8).collect();
+    std::fs::write(path("in"), &bytes).unwrap();
+    let run = async |args: &[&str]| {
+        let (url, args) = (proxy.url(""), args.iter().map(|arg| (*arg).to_owned()).collect::<Vec<_>>());
+        let run = move || run_at(&url, &args.iter().map(String::as_str).collect::<Vec<_>>(), "");
+        tokio::task::spawn_blocking(run).await.unwrap()
+    };
+    let output = run(&["volume", "upload", &path("in"), "data", "/f"]).await;
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = run(&["volume", "download", "data", "/f", &path("out")]).await;
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(std::fs::read(path("out")).unwrap() == bytes);
+    for rule in ["busy", "cut-up", "cut-down"] {
+        assert_eq!(proxy.log().fired(rule), 1, "{rule}: {:?}", proxy.log().totals());
+    }
+    // Without repeats both fail, and leave nothing behind.
+    let cut = serde_json::json!({"at": {"answer_body": SIZE / 2}, "do": ["reset"]});
+    let script = oncebox_faults::Script::from_json(&serde_json::json!({"rules": [cut]}).to_string()).unwrap();
+    proxy.set_script(script).unwrap();
+    let output = run(&["volume", "download", "data", "/f", &path("out"), "--retries", "0"]).await;
+    assert_eq!(output.status.code(), Some(125));
+    assert!(text(&output.stderr).contains("the download was cut"), "{}", text(&output.stderr));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
 }

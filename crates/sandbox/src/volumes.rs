@@ -67,29 +67,44 @@ impl Volume {
         let call =
             ApiCall::new(&operations::CREATE_VOLUME, ACTION, []).json(&api::NewVolume { name: name.to_owned() })?;
         let mut mint = Mint::begin(client, ACTION, VOLUMES, name).await?;
+        let mut earlier: Option<Error> = None;
         loop {
-            let lost = match mint.send::<api::VolumeAndToken>(call.clone()).await {
+            let (lost, refusal) = match mint.send::<api::VolumeAndToken>(call.clone()).await {
                 Ok(made) => return Ok(Self::new(client, made)),
-                Err(lost) => lost?,
-            };
-            match mint.find(lost.clone()).await {
-                Ok(Some(made)) => {
-                    return Self::connect(client, &made.id).await.map_err(|_| lost.with_candidates(vec![made.id]));
-                }
-                Ok(None) => mint.again(&lost)?,
-                // The protocol does not say when a volume was made. What is as new as the call, and empty, was.
-                Err(unknown) => match (unknown.candidates(), mint.absent_at()) {
-                    ([id], Some(date)) => {
-                        let volume = Self::connect(client, id).await;
-                        return match volume {
-                            Ok(volume) if volume.is_untouched_since(date).await => Ok(volume),
-                            _ => Err(unknown),
-                        };
-                    }
-                    _ => return Err(unknown),
+                Err(Ok(lost)) => (lost, None),
+                // What is in the way may be an earlier one of this call that came late.
+                Err(Err(error)) => match earlier.take() {
+                    Some(lost) if is_in_the_way(&error) && mint.absent_at().is_some() => (lost, Some(error)),
+                    _ => return Err(error),
                 },
+            };
+            match (Self::find(client, &mint, lost.clone()).await?, refusal) {
+                (Some(volume), _) => return Ok(volume),
+                (None, Some(refusal)) => return Err(refusal),
+                (None, None) => mint.again(&lost)?,
             }
+            earlier = Some(lost);
         }
+    }
+
+    /// The volume that was made although its answer was lost; `None`: none was.
+    async fn find(client: &Client, mint: &Mint<'_>, lost: Error) -> Result<Option<Self>, Error> {
+        let unknown = match mint.find(lost.clone()).await {
+            Ok(None) => return Ok(None),
+            Ok(Some(made)) => {
+                let volume = Self::connect(client, &made.id).await;
+                return volume.map(Some).map_err(|_| lost.with_candidates(vec![made.id]));
+            }
+            Err(unknown) => unknown,
+        };
+        // The protocol does not say when a volume was made. What is as new as the call, and empty, was.
+        if let ([id], Some(date)) = (unknown.candidates(), mint.absent_at())
+            && let Ok(volume) = Self::connect(client, id).await
+            && volume.is_untouched_since(date).await
+        {
+            return Ok(Some(volume));
+        }
+        Err(unknown)
     }
 
     /// Opens a volume by its id.
@@ -189,6 +204,11 @@ impl fmt::Debug for Volume {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Volume").field("id", &self.id).field("name", &self.name).finish_non_exhaustive()
     }
+}
+
+/// Whether a name is taken: servers answer so with either (protocol fact: the specification has 400 alone).
+fn is_in_the_way(error: &Error) -> bool {
+    matches!(error.status(), Some(400 | 409))
 }
 
 fn check_name(name: &str) -> Result<(), Error> {

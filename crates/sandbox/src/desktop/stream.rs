@@ -110,7 +110,7 @@ impl StartStream<'_> {
         let (vnc, page) = (self.vnc_port.to_string(), self.port.to_string());
         let args = ["-c", START, "stream", &self.desktop.display, &vnc, &page, window];
         let line = format!("{}\n", key.as_ref().map_or("", SecretString::expose));
-        let output = self.desktop.tool("/bin/bash").args(args).to_end(ACTION, Some(&line)).await?;
+        let output = self.desktop.tool("/bin/bash").args(args).ended(ACTION, Some(&line)).await?;
         match output.exit_code() {
             0 => {}
             3 => return Err(Error::new(ErrorKind::Conflict, ACTION, output.stderr_text().trim())),

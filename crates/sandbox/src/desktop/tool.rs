@@ -38,19 +38,19 @@ impl<'a> Tool<'a> {
     /// Runs it to its end; another exit code than 0 is an error.
     pub(super) async fn run(self, action: &str) -> Result<CommandOutput, Error> {
         let program = self.program.clone();
-        let output = self.to_end(action, None).await?;
+        let output = self.ended(action, None).await?;
         if output.success() { Ok(output) } else { Err(failed(action, &program, &output)) }
     }
 
     /// As [`run`](Self::run), with this as its standard input.
     pub(super) async fn run_with_input(self, action: &str, input: &str) -> Result<CommandOutput, Error> {
         let program = self.program.clone();
-        let output = self.to_end(action, Some(input)).await?;
+        let output = self.ended(action, Some(input)).await?;
         if output.success() { Ok(output) } else { Err(failed(action, &program, &output)) }
     }
 
     /// Runs it to its end, whatever that is.
-    pub(super) async fn to_end(self, action: &str, input: Option<&str>) -> Result<CommandOutput, Error> {
+    pub(super) async fn ended(self, action: &str, input: Option<&str>) -> Result<CommandOutput, Error> {
         let commands = self.desktop.sandbox.commands();
         let started = commands.start(self.command.stdin(input.is_some())).await;
         let handle = started.map_err(|error| not_started(action, &self.program, error))?;

@@ -39,7 +39,7 @@ impl Desktop<'_> {
         const ACTION: &str = "find the application's windows";
         let application = check("application", application)?;
         let args = ["search", "--onlyvisible", "--class", application];
-        let output = self.tool("xdotool").args(args).to_end(ACTION, None).await?;
+        let output = self.tool("xdotool").args(args).ended(ACTION, None).await?;
         match output.exit_code() {
             0 => Ok(output.stdout_text().lines().map(str::to_owned).collect()),
             // What it ends with, without a word, when there is none.

@@ -5,7 +5,7 @@
 
 mod server;
 
-use oncebox::local::{Isolation, LocalServer};
+use oncebox::local::{Isolation, LocalServer, Network, StartError};
 use oncebox::{Client, ErrorKind, GitResetMode, GitScope, Sandbox};
 use server::{GitServer, git_can_serve};
 
@@ -17,6 +17,22 @@ async fn sandbox() -> (Client, Sandbox) {
     let client = Client::of(server).unwrap();
     let sandbox = Sandbox::create(&client).await.unwrap();
     (client, sandbox)
+}
+
+/// An isolated sandbox with the machine's network; `None`, and a line that says why, where this machine has none.
+async fn isolated(test: &str) -> Option<(Client, Sandbox)> {
+    match LocalServer::builder().network(Network::Host).start().await {
+        Ok(server) => {
+            let client = Client::of(server).unwrap();
+            let sandbox = Sandbox::create(&client).await.unwrap();
+            Some((client, sandbox))
+        }
+        Err(StartError::IsolationUnavailable { why, .. }) => {
+            println!("SKIP {test}: {why}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// A repository with one commit, in the sandbox's `repo`.
@@ -224,5 +240,23 @@ async fn credentials_are_stored_where_that_is_asked_for() {
     git.dangerously_authenticate(USER, PASSWORD, Some(&host), Some("http")).await.unwrap();
     git.pull("repo").await.unwrap();
     git.clone(server.url()).path("again").await.unwrap();
+    client.close().await;
+}
+
+#[tokio::test]
+async fn credentials_reach_git_in_an_isolated_sandbox() {
+    let test = "credentials_reach_git_in_an_isolated_sandbox";
+    if !git_can_serve(test) {
+        return;
+    }
+    let Some((client, sandbox)) = isolated(test).await else { return };
+    let server = GitServer::start(USER, PASSWORD).await;
+    repository(&sandbox).await;
+    let git = sandbox.git();
+    git.remote_add("repo", "origin", server.url()).await.unwrap();
+    git.push("repo").credentials(USER, PASSWORD).await.unwrap();
+    git.clone(server.url()).path("copy").credentials(USER, PASSWORD).await.unwrap();
+    assert_eq!(git.pull("copy").await.unwrap_err().kind(), ErrorKind::GitAuthentication);
+    assert_eq!(server.latest(), "first");
     client.close().await;
 }

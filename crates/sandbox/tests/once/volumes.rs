@@ -132,6 +132,17 @@ async fn a_create_whose_answer_was_lost_is_found_by_its_name() {
     }
 }
 
+/// Lists that lag longer than `settle` have the create sent again, into the way of what the first one made.
+#[tokio::test]
+async fn what_the_first_attempt_made_is_found_when_it_is_in_the_way_of_the_second() {
+    let (server, client) = server().await;
+    let nothing = json!({"on": ["listVolumes"], "times": 12, "fault": {"status": {"code": 200, "body": []}}});
+    server.faults(json!({"rules": [nothing, once("createVolume", cut("after"))]})).await;
+    let volume = Volume::create(&client, "data").await.unwrap();
+    volume.write_file("/a", "x").await.unwrap();
+    assert_eq!(Volume::list(&client).await.unwrap().len(), 1);
+}
+
 #[tokio::test]
 async fn a_volume_that_holds_something_is_nobodys_new_one() {
     let (server, client) = server().await;
