@@ -13,10 +13,11 @@ use crate::exit::Failure;
 use crate::serve::{host, start_failure};
 
 /// What says nothing of an embedded server.
-const OF_A_PROVIDER: [&str; 13] = [
+const OF_A_PROVIDER: [&str; 14] = [
     "domain",
     "api_url",
     "sandbox_url",
+    "volume_api_url",
     "request_timeout",
     "retries",
     "connection_retries",
@@ -55,7 +56,7 @@ pub(crate) struct ProviderArgs {
     #[arg(long, value_name = "URL")]
     pub(crate) sandbox_url: Option<String>,
     /// Where the content of volumes is [env: E2B_VOLUME_API_URL]
-    #[arg(long, value_name = "URL", conflicts_with = "local")]
+    #[arg(long, value_name = "URL")]
     pub(crate) volume_api_url: Option<String>,
     /// Deadline of a control-plane call in seconds; 0 is none [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true)]

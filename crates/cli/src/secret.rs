@@ -8,7 +8,7 @@ use oncebox::{Secret, SecretInfo, SecretString};
 use serde_json::{Value, json};
 
 use crate::args::{non_empty, pair};
-use crate::connection::ConnectionArgs;
+use crate::connection::ProviderArgs;
 use crate::exit::{self, Failure};
 
 /// The longest value that is read. Servers have lower limits of their own.
@@ -69,14 +69,14 @@ struct PlainArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connection: ConnectionArgs,
+    connection: ProviderArgs,
 }
 
 pub(crate) async fn run(args: SecretArgs) -> Result<u8, Failure> {
     match args.task {
         SecretTask::Create(args) => {
             let value = args.value()?;
-            let client = args.plain.connection.client(None, args.plain.json).await?;
+            let client = args.plain.connection.client(args.plain.json)?;
             let mut create = Secret::create(&client, &args.name, value);
             for (name, value) in &args.metadata {
                 create = create.metadata(name, value);
@@ -86,7 +86,7 @@ pub(crate) async fn run(args: SecretArgs) -> Result<u8, Failure> {
         }
         SecretTask::Update(args) => {
             let value = args.value()?;
-            let client = args.plain.connection.client(None, args.plain.json).await?;
+            let client = args.plain.connection.client(args.plain.json)?;
             let mut update = Secret::update(&client, &args.name, value);
             for (name, value) in &args.metadata {
                 update = update.metadata(name, value);
@@ -95,17 +95,17 @@ pub(crate) async fn run(args: SecretArgs) -> Result<u8, Failure> {
             show(&[updated], args.plain.json, false)
         }
         SecretTask::List(args) => {
-            let client = args.connection.client(None, args.json).await?;
+            let client = args.connection.client(args.json)?;
             let listed = Secret::list(&client).await.map_err(|error| Failure::of(&error, args.json))?;
             show(&listed, args.json, true)
         }
         SecretTask::Info(OneArgs { secret, plain }) => {
-            let client = plain.connection.client(None, plain.json).await?;
+            let client = plain.connection.client(plain.json)?;
             let info = Secret::info(&client, &secret).await.map_err(|error| Failure::of(&error, plain.json))?;
             show(&[info], plain.json, false)
         }
         SecretTask::Delete(OneArgs { secret, plain }) => {
-            let client = plain.connection.client(None, plain.json).await?;
+            let client = plain.connection.client(plain.json)?;
             let deleted = Secret::destroy(&client, &secret).await.map_err(|error| Failure::of(&error, plain.json))?;
             told_deleted(deleted, &format!("secret {secret:?}"), plain.json)
         }

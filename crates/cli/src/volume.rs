@@ -9,7 +9,7 @@ use oncebox::{CallOptions, Client, Error, Volume, VolumeEntry, VolumeInfo};
 use serde_json::{Value, json};
 
 use crate::args::non_empty;
-use crate::connection::ConnectionArgs;
+use crate::connection::ProviderArgs;
 use crate::exit::{self, Failure};
 use crate::secret::told_deleted;
 
@@ -52,7 +52,7 @@ struct PlainArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connection: ConnectionArgs,
+    connection: ProviderArgs,
 }
 
 #[derive(Debug, Args)]
@@ -134,8 +134,8 @@ struct DownloadArgs {
 }
 
 impl PlainArgs {
-    async fn client(&self) -> Result<Client, Failure> {
-        self.connection.client(None, self.json).await
+    fn client(&self) -> Result<Client, Failure> {
+        self.connection.client(self.json)
     }
 
     fn failed(&self) -> impl Fn(Error) -> Failure {
@@ -145,7 +145,7 @@ impl PlainArgs {
 
     /// A volume by its name or id, whose transfers are repeated.
     async fn open(&self, volume: &str) -> Result<Volume, Failure> {
-        let client = self.client().await?;
+        let client = self.client()?;
         let id = id(&client, volume).await.map_err(self.failed())?;
         let retries = self.connection.retries.unwrap_or(RETRIES);
         let volume = Volume::connect(&client, &id).await.map_err(self.failed())?;
@@ -156,11 +156,11 @@ impl PlainArgs {
 pub(crate) async fn run(args: VolumeArgs) -> Result<u8, Failure> {
     match args.task {
         VolumeTask::Create(NameArgs { volume, plain }) => {
-            let made = Volume::create(&plain.client().await?, &volume).await.map_err(plain.failed())?;
+            let made = Volume::create(&plain.client()?, &volume).await.map_err(plain.failed())?;
             print_volume(made.id(), made.name(), plain.json)
         }
         VolumeTask::List(plain) => {
-            let listed = Volume::list(&plain.client().await?).await.map_err(plain.failed())?;
+            let listed = Volume::list(&plain.client()?).await.map_err(plain.failed())?;
             list(&listed, plain.json)
         }
         VolumeTask::Info(NameArgs { volume, plain }) => {
@@ -168,7 +168,7 @@ pub(crate) async fn run(args: VolumeArgs) -> Result<u8, Failure> {
             print_volume(volume.id(), volume.name(), plain.json)
         }
         VolumeTask::Delete(NameArgs { volume, plain }) => {
-            let client = plain.client().await?;
+            let client = plain.client()?;
             let id = id(&client, &volume).await.map_err(plain.failed())?;
             let deleted = Volume::destroy(&client, &id).await.map_err(plain.failed())?;
             told_deleted(deleted, &format!("volume {volume:?}"), plain.json)
