@@ -5,9 +5,10 @@ use std::path::Path;
 use crate::command::{cargo, run};
 
 /// A bench's name, and how cargo runs it.
-const BENCHES: [(&str, &[&str]); 6] = [
+const BENCHES: [(&str, &[&str]); 7] = [
     ("commands", &["bench", "--quiet", "-p", "oncebox", "--bench", "commands"]),
     ("faults", &["bench", "--quiet", "-p", "oncebox-faults", "--bench", "peer"]),
+    ("local", &["bench", "--quiet", "-p", "oncebox-cli", "--bench", "local"]),
     ("operations", &["bench", "--quiet", "-p", "oncebox-protocol", "--bench", "operations"]),
     ("policy", &["bench", "--quiet", "-p", "oncebox-policy", "--bench", "decisions"]),
     ("timeouts", &["run", "--quiet", "-p", "oncebox-transport", "--example", "timeouts"]),

@@ -241,7 +241,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 1024)]
     pub(crate) pids: u32,
     /// What sandboxes can reach. With host they share the machine's network and ports, and reach this server too
-    #[arg(long, value_name = "WHAT", default_value = "none")]
+    #[arg(long, value_name = "WHAT", default_value = "auto")]
     pub(crate) network: NetworkArg,
     /// Tell what keeps sandboxes apart on this machine with the other options, and what does not, instead of serving
     #[arg(long)]
@@ -266,8 +266,12 @@ pub(crate) struct Memory(pub(crate) Option<u64>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum NetworkArg {
+    /// As egress where pasta is installed and works, else none
+    Auto,
     /// Nothing outside the sandbox
     None,
+    /// What this machine's network reaches, but not this machine, with ports of the sandbox's own; needs pasta
+    Egress,
     /// What this machine reaches
     Host,
 }

@@ -38,7 +38,18 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<u8, Failure> {
         builder = builder.memory(bytes);
     }
     let network = match args.network {
+        // Nothing is kept apart there, so there is nothing to be let out of.
+        NetworkArg::Auto if args.no_isolation => Network::None,
+        NetworkArg::Auto => {
+            let network =
+                builder.clone().pids(args.pids).available_network().await.map_err(|error| start_failure(&error))?;
+            if let Err(why) = &network {
+                tracing::info!("sandboxes reach no network: {why}");
+            }
+            network.unwrap_or_default()
+        }
         NetworkArg::None => Network::None,
+        NetworkArg::Egress => Network::Egress,
         NetworkArg::Host => Network::Host,
     };
     builder = builder.pids(args.pids).network(network);

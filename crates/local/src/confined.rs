@@ -14,6 +14,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::cgroups::Group;
+use crate::egress::Egress;
 use crate::envd;
 use crate::helper::Helper;
 use crate::lifeline::{self, MAX_REPORT, Options, PORT_IS_OPEN, Report, Setup};
@@ -38,6 +39,10 @@ pub enum Network {
     /// Each other, within a sandbox. Every sandbox has a loopback interface of its own and no other.
     #[default]
     None,
+    /// What this machine's network reaches, the internet perhaps, from a network of the sandbox's own: ports are its own,
+    /// and this machine's loopback addresses, with the server's control plane, are not reached. By the program `pasta` (Debian's
+    /// package `passt`), without which the server does not start. A sandbox that asks for less than all reaches nothing.
+    Egress,
     /// All that this machine reaches, by its own interfaces: the internet, this machine's services, this server's control
     /// plane and other sandboxes. Ports are shared, so that two sandboxes cannot both listen on 3000, and a port of a sandbox
     /// may be another's or the machine's.
@@ -63,6 +68,9 @@ pub(crate) enum LaunchError {
     NotAllowed(String),
     #[error("{0}")]
     Failed(String),
+    /// There is no way out, and one was asked for.
+    #[error("the sandbox has no way to the network: {0}")]
+    NoEgress(String),
 }
 
 impl From<io::Error> for LaunchError {
@@ -80,6 +88,10 @@ pub(crate) struct Confined {
     programs: Arc<Semaphore>,
     /// Removed when it is dropped, which must come after the processes are gone.
     group: Mutex<Option<Group>>,
+    helper: Helper,
+    egress: Mutex<Option<Egress>>,
+    /// Held while it changes.
+    egress_turn: tokio::sync::Mutex<()>,
 }
 
 impl Confined {
@@ -100,10 +112,16 @@ impl Confined {
             folder,
             programs: Arc::new(Semaphore::new(MAX_PROGRAM_CONNECTIONS)),
             group: Mutex::new(Some(group)),
+            helper: helper.clone(),
+            egress: Mutex::default(),
+            egress_turn: tokio::sync::Mutex::default(),
         };
         let report = tokio::time::timeout(START_LIMIT, confined.set_up(setup, helper.options())).await;
         let problem = match report {
-            Ok(Ok(Report::Ready)) => return Ok(confined),
+            Ok(Ok(Report::Ready)) => match confined.set_egress(setup.egress).await {
+                Ok(()) => return Ok(confined),
+                Err(problem) => problem,
+            },
             Ok(Ok(Report::NotAllowed(why))) => LaunchError::NotAllowed(why),
             Ok(Ok(Report::Failed(why))) => LaunchError::Failed(why),
             Ok(Err(error)) => LaunchError::Failed(format!("{program} ended without a report: {error}")),
@@ -126,6 +144,22 @@ impl Confined {
             line.extend_from_slice(buffer.get(..read).unwrap_or_default());
         }
         Ok(serde_json::from_slice(&line)?)
+    }
+
+    /// Lets the sandbox reach the network beyond this machine, or cuts it off, with all its connections there.
+    pub(crate) async fn set_egress(&self, wanted: bool) -> Result<(), LaunchError> {
+        let _turn = self.egress_turn.lock().await;
+        if self.egress.lock().is_some() == wanted {
+            return Ok(());
+        }
+        let new = match self.helper_pid().filter(|_| wanted) {
+            Some(launcher) => Some(Egress::start(&self.helper, launcher).await.map_err(LaunchError::NoEgress)?),
+            None => None,
+        };
+        let old = std::mem::replace(&mut *self.egress.lock(), new);
+        // Waits for a process.
+        let _ = tokio::task::spawn_blocking(move || drop(old)).await;
+        Ok(())
     }
 
     /// Opens a connection to a port of the sandbox.
@@ -172,6 +206,7 @@ impl Confined {
     /// Ends the sandbox and waits until it is gone. Its folder stays.
     pub(crate) async fn end(&self) {
         self.hang_up();
+        let _ = self.set_egress(false).await;
         if tokio::time::timeout(END_LIMIT, self.gone()).await.is_err() {
             tracing::warn!(folder = %self.folder.display(), "a sandbox did not end when told to, and is killed");
             self.kill();
@@ -212,6 +247,7 @@ impl Confined {
                 Err(_) => break,
             }
         }
+        self.egress.lock().take();
         let child = self.child.lock().take();
         if let Some(mut child) = child {
             let _ = child.wait();

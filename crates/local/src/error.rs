@@ -125,4 +125,12 @@ pub enum StartError {
         /// How to go on without isolation, as the embedding program said.
         hint: String,
     },
+    /// Sandboxes were to reach the network from one of their own, and do not.
+    #[error(
+        "sandboxes have no way to the network ({why}). Nothing was started. `network(Network::None)` (--network none) starts without"
+    )]
+    EgressUnavailable {
+        /// What is missing, or what `pasta` said.
+        why: String,
+    },
 }

@@ -36,7 +36,7 @@ impl Explanation {
         let starts = problem.is_none();
         // What cannot be started isolates nothing.
         let apart = starts && isolation == Isolation::Namespaces;
-        let alone = apart && network == Network::None;
+        let alone = apart && network != Network::Host;
         let part = |name, isolated, how: &str| Part { name, isolated, how: how.to_owned() };
         let namespaced = |name, how: &str| match apart {
             true => part(name, true, how),
@@ -49,6 +49,15 @@ impl Explanation {
             namespaced("users", "user namespace; one user, with few capabilities, and no user namespaces inside"),
         ];
         parts.extend(match (alone, apart) {
+            (true, _) if network == Network::Egress => [
+                part("network", true, "network namespace with an interface of pasta's; ports are the sandbox's own"),
+                part(
+                    "egress",
+                    false,
+                    "by pasta: all that the machine's network reaches, this machine's loopback addresses and so this server \
+                     excepted; none for a sandbox that forbids or restricts it, by domains and addresses too",
+                ),
+            ],
             (true, _) => [
                 part("network", true, "network namespace with a loopback interface only; ports are the sandbox's own"),
                 part("egress", true, "none: nothing outside is reached, nor this server's port"),

@@ -142,6 +142,7 @@ mod cut;
 mod dashboard;
 mod dispatch;
 mod drain;
+mod egress;
 mod envd;
 mod error;
 mod events;

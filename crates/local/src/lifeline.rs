@@ -47,6 +47,8 @@ pub(crate) struct Setup {
     pub(crate) directory: PathBuf,
     /// The volumes it shows.
     pub(crate) mounts: Vec<Mount>,
+    /// Whether it reaches the network beyond this machine from a network of its own.
+    pub(crate) egress: bool,
 }
 
 /// A folder outside that a sandbox shows.

@@ -145,9 +145,18 @@ impl Registry {
         self.isolation
     }
 
-    /// Whether sandboxes have a network of their own, from which nothing else is reached.
+    /// Whether sandboxes have a network of their own, so that nothing else is reached from it unless it is granted.
     pub(crate) fn network_is_confined(&self) -> bool {
-        self.isolation == Isolation::Namespaces && self.helper.network() == Network::None
+        self.isolation == Isolation::Namespaces && self.helper.network() != Network::Host
+    }
+
+    /// Whether a sandbox is let out: all the way, or, where it asks for less than that, not at all, which is stricter.
+    pub(crate) fn grants_egress(&self, record: &SandboxRecord) -> bool {
+        let restricted = record.network.as_ref().is_some_and(|network| {
+            network.egress_proxy.is_some() || network.deny_out.as_ref().is_some_and(|list| !list.is_empty())
+        });
+        let asked = record.allow_internet_access != Some(false) && !restricted;
+        self.isolation == Isolation::Namespaces && self.helper.network() == Network::Egress && asked
     }
 
     /// What each sandbox may use.
@@ -188,6 +197,7 @@ impl Registry {
             env: record.env.clone(),
             directory: self.state.sandbox(id),
             mounts: record.volumes.iter().map(mount).collect(),
+            egress: self.grants_egress(record),
         })
     }
 

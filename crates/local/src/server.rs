@@ -12,6 +12,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::confined::{Isolation, LaunchError, Network};
 use crate::control::{self, Control};
+use crate::egress;
 use crate::error::StartError;
 use crate::explain::Explanation;
 use crate::front::Front;
@@ -305,11 +306,24 @@ impl LocalServerBuilder {
                 server.stop().await;
                 None
             }
-            Err(StartError::IsolationUnavailable { why, .. }) => Some(why),
+            Err(StartError::IsolationUnavailable { why, .. } | StartError::EgressUnavailable { why }) => Some(why),
             Err(error) => return Err(error),
         };
         let keeper = keeper(limits, isolation).await?;
         Ok(Explanation::of(isolation, network, &keeper, problem))
+    }
+
+    /// [`Network::Egress`] where that can be had on this machine, or why not; found by starting a sandbox, as
+    /// [`explain`](Self::explain) does.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start), but for isolation and egress: where there are no sandboxes, they reach nothing.
+    pub async fn available_network(self) -> Result<Result<Network, String>, StartError> {
+        if egress::find().is_none() {
+            return Ok(Err("pasta (Debian's package passt) is not installed".to_owned()));
+        }
+        let told = self.network(Network::Egress).explain().await?;
+        Ok(told.problem.map_or(Ok(Network::Egress), Err))
     }
 
     /// The command that would do the same without isolation, for the error that says isolation is not possible.
@@ -379,6 +393,7 @@ impl LocalServerBuilder {
         let failed = |why: String| StartError::HelperFailed { helper: helper.program().display().to_string(), why };
         registry.probe().await.map_err(|error| match error {
             LaunchError::Failed(why) => failed(why),
+            LaunchError::NoEgress(why) => StartError::EgressUnavailable { why },
             LaunchError::NotAllowed(why) => StartError::IsolationUnavailable {
                 why,
                 hint: self.no_isolation_hint.unwrap_or_else(|| "`isolation(Isolation::None)`".to_owned()),

@@ -157,6 +157,11 @@ pub(super) async fn set_network(
         record.network = Some(network);
         record.allow_internet_access = update.allow_internet_access;
     });
+    // What is no longer granted ends before it is answered.
+    let granted = control.registry.grants_egress(&sandbox.record());
+    if let Ok(confined) = sandbox.confined() {
+        confined.set_egress(granted).await.map_err(|error| Refusal::internal(error.to_string()))?;
+    }
     control.registry.save(&sandbox).await?;
     control.registry.tell(&sandbox, Event::UPDATED);
     Ok(StatusCode::NO_CONTENT)

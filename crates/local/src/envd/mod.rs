@@ -7,6 +7,7 @@
 mod answer;
 mod auth;
 mod descendants;
+mod egress;
 mod files;
 mod filesystem;
 mod hog;
@@ -52,6 +53,8 @@ use users::User;
 /// How a helper is told what to be; the last of its arguments.
 pub(crate) const LAUNCH: &str = "launch";
 pub(crate) const PLAIN: &str = "plain";
+/// Keeps the way out of a sandbox that another helper is; before the program that does it and a process of the sandbox's.
+pub(crate) const EGRESS: &str = "egress";
 /// After [`LAUNCH`] or [`PLAIN`]: no network of its own.
 pub(crate) const HOST_NETWORK: &str = "--host-network";
 const INIT: &str = "init";
@@ -76,6 +79,12 @@ pub fn helper_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mode: Vec<OsString> = args.into_iter().collect();
     let (run, rest): (fn(BlockingStream, &Surroundings) -> ExitCode, _) = match mode.as_slice() {
         [mode, program @ ..] if mode == ON_TERMINAL => return process::become_program(program),
+        [mode, program, launcher] if mode == EGRESS => {
+            return match take_lifeline() {
+                Ok(lifeline) => egress::serve(&lifeline, program, launcher),
+                Err(error) => misuse(&format!("its standard input must be the server's socket: {error}")),
+            };
+        }
         [mode, rest @ ..] if mode == LAUNCH => (launch, rest),
         [mode, rest @ ..] if mode == INIT => (init, rest),
         [mode, rest @ ..] if mode == PLAIN => (plain, rest),

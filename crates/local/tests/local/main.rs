@@ -7,6 +7,7 @@ mod commands;
 mod confinement;
 mod control;
 mod dashboard;
+mod egress;
 mod files;
 mod filesystem;
 mod fuzz;

@@ -98,7 +98,7 @@ pub(super) fn enter(
         show_folder(source, directory)?;
     }
     etc::fill(&at("etc"), hostname)?;
-    if host_network {
+    if host_network || setup.egress {
         etc::resolvers(&at("etc"))?;
     }
     for mount in &setup.mounts {
