@@ -23,10 +23,12 @@ const NOT_TRIED: &str = "\
 
 ## Works, with a difference
 
-- `USER` and `WORKDIR` of a template hold for its later steps and its start command, and do not reach the commands of
-  sandboxes made from it: those run as `user` in `/home/user` unless they say otherwise.
-- Network rules are kept and told. They are not carried out: an isolated sandbox reaches no network at all.
-- The code interpreter runs Python only.
+- Network rules are kept and told, and none is carried out in part: a sandbox that forbids or denies anything, by
+  `allow_internet_access`, `denyOut` or an egress proxy, reaches nothing at all, also when the rule comes while it runs. Without
+  one it reaches what `oncebox serve --network` says. Headers by host (`rules`) and `dnsServers` have no effect.
+- `USER` knows `user` and `root`, which are one user under two names.
+- There is no limit of disk space; see `oncebox serve --explain-isolation`.
+- The code interpreter runs Python only: other languages are Jupyter kernels of their own, which the machine would have to have.
 ";
 
 /// What one SDK has, and what its tests drove.

@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::command::{is_present, run};
 
 /// A program that some test needs, and the Debian package that has it.
-const TOOLS: [(&str, &str); 10] = [
+const TOOLS: [(&str, &str); 12] = [
     ("python3", "python3"),
     ("curl", "curl"),
     ("git", "git"),
@@ -21,6 +21,9 @@ const TOOLS: [(&str, &str); 10] = [
     ("dash", "dash"),
     // Looks at the local server's page.
     ("chromium", "chromium"),
+    // The way out of local sandboxes, and a network to try it in.
+    ("pasta", "passt"),
+    ("ip", "iproute2"),
 ];
 
 /// Debian's packages ask this program whether they may start their services: 101 says no.

@@ -47,8 +47,21 @@ pub(crate) struct Setup {
     pub(crate) directory: PathBuf,
     /// The volumes it shows.
     pub(crate) mounts: Vec<Mount>,
+    /// Who commands run as and where, unless a request says.
+    pub(crate) defaults: Defaults,
     /// Whether it reaches the network beyond this machine from a network of its own.
     pub(crate) egress: bool,
+}
+
+/// What a template says of the commands in its sandboxes: its steps `ENV`, `WORKDIR` and `USER`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Defaults {
+    /// Variables, where the sandbox has none of that name.
+    pub(crate) env: EnvVars,
+    /// Where commands run, and what an empty path stands for; the user's home without it.
+    pub(crate) workdir: Option<String>,
+    /// The user of requests that name none.
+    pub(crate) user: Option<String>,
 }
 
 /// A folder outside that a sandbox shows.

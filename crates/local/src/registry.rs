@@ -197,6 +197,7 @@ impl Registry {
             env: record.env.clone(),
             directory: self.state.sandbox(id),
             mounts: record.volumes.iter().map(mount).collect(),
+            defaults: record.defaults.clone(),
             egress: self.grants_egress(record),
         })
     }

@@ -46,6 +46,7 @@ pub(super) async fn create(
     record.alias.clone_from(&source.alias);
     record.metadata = new.metadata.unwrap_or_default();
     record.env = env;
+    record.defaults = source.settings.defaults();
     record.allow_internet_access = new.allow_internet_access;
     record.network = new.network;
     record.volumes = volumes;

@@ -18,6 +18,7 @@ use oncebox_protocol::api::{BuildLogEntry, BuildStatus, BuildStatusReason, EnvVa
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
+use crate::lifeline::Defaults;
 use crate::refusal::Refusal;
 use crate::registry::{Registry, remove};
 use crate::store::{Records, Store, StoreError};
@@ -88,6 +89,19 @@ pub(crate) struct Settings {
     pub(crate) user: Option<String>,
     pub(crate) start_cmd: Option<String>,
     pub(crate) ready_cmd: Option<String>,
+}
+
+impl Settings {
+    /// What sandboxes made from it keep.
+    pub(crate) fn defaults(&self) -> Defaults {
+        Defaults { env: self.env.clone(), workdir: self.workdir.clone(), user: self.user.clone() }
+    }
+
+    /// Of a sandbox's files: what it kept, without anything to start.
+    pub(crate) fn of(defaults: Defaults) -> Self {
+        let Defaults { env, workdir, user } = defaults;
+        Self { env, workdir, user, ..Self::default() }
+    }
 }
 
 impl TemplateRecord {

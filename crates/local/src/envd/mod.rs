@@ -189,7 +189,10 @@ fn init(lifeline: BlockingStream, surroundings: &Surroundings) -> ExitCode {
         return report(&lifeline, &Report::NotAllowed(error.to_string()));
     }
     match oncebox_signals::outlive() {
-        Ok(()) => serve(lifeline, setup, options, Paths::of_sandbox()),
+        Ok(()) => {
+            let paths = Paths::of_sandbox().with_defaults(&setup.defaults);
+            serve(lifeline, setup, options, paths)
+        }
         Err(error) => report(&lifeline, &Report::Failed(format!("handling signals: {error}"))),
     }
 }
@@ -208,7 +211,7 @@ fn plain(lifeline: BlockingStream, _: &Surroundings) -> ExitCode {
     });
     let code = match setup {
         Ok((setup, options)) => {
-            let paths = Paths::of_host(setup.directory.clone());
+            let paths = Paths::of_host(setup.directory.clone()).with_defaults(&setup.defaults);
             serve(lifeline, setup, options, paths)
         }
         Err(error) => report(&lifeline, &Report::Failed(format!("reading the sandbox's setup: {error}"))),

@@ -3,7 +3,11 @@
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+
 use super::users::User;
+use crate::lifeline::Defaults;
 
 /// Where a sandbox's home is called to be, whatever it is on disk.
 const HOME: &str = "/home/user";
@@ -13,17 +17,36 @@ const HOME: &str = "/home/user";
 pub(super) struct Paths {
     /// Without isolation: the host's folder that stands for the home. With it, paths are what they say.
     alias: Option<PathBuf>,
+    /// Of requests that name no user, and of those that name no path.
+    user: User,
+    workdir: Option<String>,
 }
 
 impl Paths {
     /// Inside a root of its own.
     pub(super) fn of_sandbox() -> Self {
-        Self { alias: None }
+        Self { alias: None, user: User::User, workdir: None }
     }
 
     /// On the host, with `home` standing for the sandbox's home.
     pub(super) fn of_host(home: PathBuf) -> Self {
-        Self { alias: Some(home) }
+        Self { alias: Some(home), user: User::User, workdir: None }
+    }
+
+    /// What the sandbox's template says. A user that it cannot have is nobody's default.
+    pub(super) fn with_defaults(self, defaults: &Defaults) -> Self {
+        let user = User::named(defaults.user.as_deref()).unwrap_or_default();
+        Self { user, workdir: defaults.workdir.clone(), ..self }
+    }
+
+    /// The user of that name; the template's, or the default user, if there is none.
+    pub(super) fn user(&self, name: Option<&str>) -> Result<User, String> {
+        name.filter(|name| !name.is_empty()).map_or(Ok(self.user), |name| User::named(Some(name)))
+    }
+
+    /// The user a request names with `Authorization`.
+    pub(super) fn user_of(&self, headers: &HeaderMap) -> Result<User, String> {
+        if headers.contains_key(AUTHORIZATION) { User::of(headers) } else { Ok(self.user) }
     }
 
     /// Whether paths are those of a root of its own.
@@ -40,12 +63,13 @@ impl Paths {
         }
     }
 
-    /// The file a path of a request stands for: empty is the home, `~` and relative paths are in it.
+    /// The file a path of a request stands for: empty is the template's folder or the home, `~` and relative paths are in it.
     pub(super) fn resolve(&self, path: &str, user: User) -> Result<PathBuf, String> {
         if path.contains('\0') {
             return Err("a path cannot contain a NUL byte".to_owned());
         }
         let home = self.home(user);
+        let path = if path.is_empty() { self.workdir.as_deref().unwrap_or_default() } else { path };
         let path = match path.strip_prefix('~') {
             Some("") => home,
             Some(rest) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),

@@ -14,6 +14,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::confined::{Confined, ProgramConnection};
+use crate::lifeline::Defaults;
 
 /// What is written down of a sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -23,6 +24,9 @@ pub(crate) struct SandboxRecord {
     pub(crate) alias: Option<String>,
     pub(crate) metadata: Metadata,
     pub(crate) env: EnvVars,
+    /// What its template says of commands.
+    #[serde(default)]
+    pub(crate) defaults: Defaults,
     pub(crate) allow_internet_access: Option<bool>,
     pub(crate) network: Option<SandboxNetwork>,
     pub(crate) volumes: Vec<MountedVolume>,
@@ -65,6 +69,7 @@ impl SandboxRecord {
             template_id,
             metadata: Metadata::new(),
             env: EnvVars::new(),
+            defaults: Defaults::default(),
             allow_internet_access: None,
             network: None,
             volumes: Vec::new(),

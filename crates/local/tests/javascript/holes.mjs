@@ -1,8 +1,8 @@
 // What does not work on the local server, by package and method, and why.
 const image = 'the local server has no images: it fetches none, and builds on this machine\'s programs (`fromBaseImage`, `fromTemplate`)'
-const network = 'a build reaches no network, so nothing can be installed from a registry'
+const network = 'the tests\' server reaches no network (`--network egress` would), so a build installs nothing from a registry'
 const gateway = 'there is no template `mcp-gateway`: its servers are images'
-const edge = 'placeholders are filled in by egress rules, and sandboxes reach no network; rules are kept and told, not carried out'
+const edge = 'placeholders are filled in by rules of egress for each host, which are kept and told, not carried out: that takes a proxy that opens TLS'
 const container = 'needs the `devcontainer` program of the template `devcontainer`, which is an image'
 const account = 'signs in with a browser at E2B, not at the server that is asked for sandboxes'
 

@@ -101,7 +101,7 @@ async fn a_template_is_built_from_its_steps_and_used() {
 
     for name in ["my-app", "my-app:v1", id.as_str()] {
         let sandbox = server.http.create(json!({ "templateID": name })).await;
-        let seen = sandbox.run("cd app; cat greeting copied.py src/sub/data; stat -c %a src/main.py; ls /tmp").await;
+        let seen = sandbox.run("cat greeting copied.py src/sub/data; stat -c %a src/main.py; ls /tmp").await;
         assert_eq!(seen.text(), "hello\nprint('hi')\ndata755\nstarted\n", "{name}: {}", seen.errors());
         assert_eq!(sandbox.run("pgrep -c sleep").await.text(), "1\n", "what it starts is started");
         let info = api(&server, Method::GET, &format!("/sandboxes/{}", sandbox.id), Value::Null).await.json();
@@ -157,6 +157,43 @@ async fn one_name_is_one_template_and_a_newer_build_supersedes_one_that_waits() 
     assert_eq!(build(&server, id, two["buildID"].as_str().unwrap(), start).await["status"], "ready");
     let builds = api(&server, Method::GET, &format!("/templates/{id}"), Value::Null).await.json()["builds"].clone();
     assert_eq!(builds.as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn what_a_template_says_of_commands_reaches_those_of_its_sandboxes() {
+    let test = "what_a_template_says_of_commands_reaches_those_of_its_sandboxes";
+    let Some(server) = isolated(test).await else { return };
+    let asked = api(&server, Method::POST, "/v3/templates", json!({ "name": "said" })).await.json();
+    let (id, first) = (asked["templateID"].as_str().unwrap(), asked["buildID"].as_str().unwrap());
+    let steps = json!({ "fromImage": "e2bdev/base", "steps": [
+        { "type": "ENV", "args": ["A", "template's", "B", "template's"] },
+        { "type": "USER", "args": ["root"] },
+        { "type": "WORKDIR", "args": ["/srv/app"] },
+    ]});
+    let status = build(&server, id, first, steps).await;
+    assert_eq!(status["status"], "ready", "{status}");
+
+    let own = || json!({ "templateID": "said", "envVars": { "B": "sandbox's" } });
+    let sandbox = server.http.create(own()).await;
+    let told = "pwd; echo $USER $HOME; echo \"$A $B\"";
+    let said = "/srv/app\nroot /root\ntemplate's sandbox's\n";
+    assert_eq!(sandbox.run(told).await.text(), said);
+    assert_eq!(sandbox.run_as("user", "pwd; echo $USER $HOME").await.text(), "/srv/app\nuser /home/user\n");
+    // Relative paths are in the home of the user who asks, and that is the template's.
+    assert_eq!(sandbox.write("note", "x").await.json()[0]["path"], "/root/note");
+
+    let path = format!("/sandboxes/{}", sandbox.id);
+    let snapshot = api(&server, Method::POST, &format!("{path}/snapshots"), json!({ "name": "kept" })).await;
+    assert_eq!(snapshot.status, 201, "{snapshot:?}");
+    let mut own = own();
+    own["templateID"] = snapshot.json()["snapshotID"].clone();
+    assert_eq!(server.http.create(own).await.run(told).await.text(), said, "of its snapshot");
+
+    let reply = api(&server, Method::POST, &format!("{path}/pause"), json!({ "memory": false })).await;
+    assert_eq!(reply.status, 204, "{reply:?}");
+    let reply = api(&server, Method::POST, &format!("{path}/connect"), json!({ "timeout": 60 })).await;
+    assert_eq!(reply.status, 201, "{reply:?}");
+    assert_eq!(sandbox.run(told).await.text(), said, "after a pause without memory");
 }
 
 #[tokio::test]

@@ -4,11 +4,14 @@ IMAGE = (
     "the local server has no images: it fetches none, and builds on this machine's programs"
     " (`from_base_image`, `from_template`)"
 )
-NETWORK = "a build reaches no network, so nothing can be installed from a registry"
+NETWORK = (
+    "the tests' server reaches no network (`--network egress` would),"
+    " so a build installs nothing from a registry"
+)
 GATEWAY = "there is no template `mcp-gateway`: its servers are images"
 EDGE = (
-    "placeholders are filled in by egress rules, and sandboxes reach no network;"
-    " rules are kept and told, not carried out"
+    "placeholders are filled in by rules of egress for each host, which are kept and told, not carried out:"
+    " that takes a proxy that opens TLS"
 )
 CONTAINER = "needs the `devcontainer` program of the template `devcontainer`, which is an image"
 

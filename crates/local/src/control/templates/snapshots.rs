@@ -49,6 +49,7 @@ async fn make(
         remove(files).await;
         return Err(error.into());
     }
+    let settings = Settings::of(sandbox.record().defaults);
     let (id, sandbox_id, now) = (ids::resource_id("s")?, sandbox.id.clone(), Timestamp::now());
     let change = move |draft: &mut Draft<'_, TemplateRecord>| {
         let TemplateName { name, tag } = match named {
@@ -89,7 +90,7 @@ async fn make(
             updated_at: now,
             finished_at: Some(now),
             reason: None,
-            settings: Settings::default(),
+            settings: settings.clone(),
         });
         template.tags.insert(tag, Tag { build_id, created_at: now });
         draft.put(template.id.clone(), template.clone());

@@ -11,7 +11,6 @@ use oncebox_protocol::envd_rest::ComposeFiles;
 
 use super::super::answer::Refusal;
 use super::super::paths::Paths;
-use super::super::users::User;
 use super::target::{Temporary, target};
 use super::upload::Written;
 
@@ -22,7 +21,7 @@ const MAX_PARTS: usize = 10_000;
 /// then the parts are removed.
 pub(super) async fn answer(request: ComposeFiles, paths: Arc<Paths>) -> Result<Response, Refusal> {
     let bad = |message: String| Refusal::new(StatusCode::BAD_REQUEST, message);
-    let user = User::named(request.username.as_deref());
+    let user = paths.user(request.username.as_deref());
     let user = user.map_err(|error| Refusal::new(StatusCode::UNAUTHORIZED, error))?;
     if request.source_paths.is_empty() || request.source_paths.len() > MAX_PARTS {
         return Err(bad(format!("{} source_paths: 1 to {MAX_PARTS} can be joined", request.source_paths.len())));

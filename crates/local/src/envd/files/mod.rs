@@ -46,8 +46,8 @@ async fn no_such_method() -> Refusal {
 type QueryResult = Result<Query<FilesQuery>, QueryRejection>;
 
 async fn read(State(paths): State<Arc<Paths>>, query: QueryResult, headers: HeaderMap) -> Response {
-    let path =
-        checked(query).and_then(|(query, user)| resolve(&paths, query.path.as_deref().unwrap_or_default(), user));
+    let path = checked(&paths, query)
+        .and_then(|(query, user)| resolve(&paths, query.path.as_deref().unwrap_or_default(), user));
     match path {
         Ok(path) => download::answer(&path, &paths, &headers).await.unwrap_or_else(IntoResponse::into_response),
         Err(refusal) => refusal.into_response(),
@@ -55,7 +55,7 @@ async fn read(State(paths): State<Arc<Paths>>, query: QueryResult, headers: Head
 }
 
 async fn write(State(paths): State<Arc<Paths>>, query: QueryResult, request: Request) -> Response {
-    let written = match checked(query) {
+    let written = match checked(&paths, query) {
         Ok((query, user)) => upload::answer(query.path, user, &paths, request).await,
         Err(refusal) => Err(refusal),
     };
@@ -71,9 +71,9 @@ async fn compose(State(paths): State<Arc<Paths>>, body: Result<Json<ComposeFiles
 }
 
 /// The query and the user it names.
-fn checked(query: QueryResult) -> Result<(FilesQuery, User), Refusal> {
+fn checked(paths: &Paths, query: QueryResult) -> Result<(FilesQuery, User), Refusal> {
     let Query(query) = query.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.body_text()))?;
-    let user = User::named(query.username.as_deref()).map_err(|error| Refusal::new(StatusCode::UNAUTHORIZED, error))?;
+    let user = paths.user(query.username.as_deref()).map_err(|error| Refusal::new(StatusCode::UNAUTHORIZED, error))?;
     Ok((query, user))
 }
 

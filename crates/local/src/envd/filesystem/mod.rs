@@ -26,7 +26,6 @@ use self::watchers::{Asked, Watchers};
 use super::paths::Paths;
 use super::process::keepalive_of;
 use super::timeout::{at_most, timeout_of};
-use super::users::User;
 
 /// Serves the Filesystem service through `router`.
 pub(super) fn register(paths: Arc<Paths>, router: connectrpc::Router) -> connectrpc::Router {
@@ -41,7 +40,7 @@ struct FilesystemService {
 impl FilesystemService {
     /// What a path of this request means.
     fn resolve(&self, path: &str, ctx: &RequestContext) -> Result<PathBuf, ConnectError> {
-        let user = User::of(ctx.headers()).map_err(ConnectError::unauthenticated)?;
+        let user = self.paths.user_of(ctx.headers()).map_err(ConnectError::unauthenticated)?;
         self.paths.resolve(path, user).map_err(ConnectError::invalid_argument)
     }
 

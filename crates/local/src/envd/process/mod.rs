@@ -63,6 +63,7 @@ impl ProcessService {
             ("E2B_SANDBOX_ID".to_owned(), setup.sandbox_id.as_str().into()),
             ("E2B_TEMPLATE_ID".to_owned(), setup.template_id.as_str().into()),
         ]);
+        env.extend(setup.defaults.env.clone());
         env.extend(setup.env.clone());
         Ok(Self { paths, env, reaper: Reaper::start()?, table: Arc::default() })
     }
@@ -140,7 +141,7 @@ impl Process for ProcessService {
         ctx: RequestContext,
         request: ServiceRequest<'_, StartRequest>,
     ) -> ServiceResult<ServiceStream<StartResponse>> {
-        let user = User::of(ctx.headers()).map_err(ConnectError::unauthenticated)?;
+        let user = self.paths.user_of(ctx.headers()).map_err(ConnectError::unauthenticated)?;
         let deadline = ctx.extensions().get::<KillDeadline>().map_or(Ok(None), |deadline| deadline.0.clone());
         let deadline = deadline.map_err(ConnectError::invalid_argument)?;
         let StartRequest { process, pty, tag, stdin, .. } = request.to_owned_message();
