@@ -53,9 +53,10 @@ async fn a_pause_keeps(server: &Fixture) {
     let reply = post(server, connect.clone(), json!({})).await;
     assert_eq!((reply.status.as_u16(), reply.json()["envdAccessToken"].as_str()), (201, Some(sandbox.token.as_str())));
     assert_eq!(post(server, connect, json!({})).await.status, 200);
-    let before = sandbox.run("cat count").await;
-    let after = sandbox.run("sleep 0.2; cat count").await;
-    assert_ne!(before.text(), after.text(), "the process counts on");
+    // The file is empty for a moment whenever it is written.
+    let counts = "now() { cat count; }; until a=$(now) && [ -n \"$a\" ]; do :; done; \
+                  for i in $(seq 100); do b=$(now); [ -n \"$b\" ] && [ \"$a\" != \"$b\" ] && exit 0; sleep 0.05; done; exit 1";
+    assert_eq!(sandbox.run(counts).await.code(), 0, "the process counts on");
     assert_eq!(server.http.api(Method::DELETE, &format!("/sandboxes/{id}"), None).await.status, 204);
     assert_eq!(processes(&mark), [""; 0]);
 }

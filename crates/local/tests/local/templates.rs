@@ -3,10 +3,15 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::support::{Fixture, Reply, isolated};
+use super::support::{Fixture, Reply, Sandbox, isolated, shell};
 
 async fn api(server: &Fixture, method: Method, path: &str, body: Value) -> Reply {
     server.http.api(method, path, (!body.is_null()).then_some(body)).await
+}
+
+/// What a script prints that is run as nobody by name.
+async fn unnamed(sandbox: &Sandbox, script: &str) -> String {
+    sandbox.start(shell(script), &[]).await.1.output().await.text().to_owned()
 }
 
 /// Starts a build and waits for its end.
@@ -177,7 +182,7 @@ async fn what_a_template_says_of_commands_reaches_those_of_its_sandboxes() {
     let sandbox = server.http.create(own()).await;
     let told = "pwd; echo $USER $HOME; echo \"$A $B\"";
     let said = "/srv/app\nroot /root\ntemplate's sandbox's\n";
-    assert_eq!(sandbox.run(told).await.text(), said);
+    assert_eq!(unnamed(&sandbox, told).await, said);
     assert_eq!(sandbox.run_as("user", "pwd; echo $USER $HOME").await.text(), "/srv/app\nuser /home/user\n");
     // Relative paths are in the home of the user who asks, and that is the template's.
     assert_eq!(sandbox.write("note", "x").await.json()[0]["path"], "/root/note");
@@ -187,13 +192,13 @@ async fn what_a_template_says_of_commands_reaches_those_of_its_sandboxes() {
     assert_eq!(snapshot.status, 201, "{snapshot:?}");
     let mut own = own();
     own["templateID"] = snapshot.json()["snapshotID"].clone();
-    assert_eq!(server.http.create(own).await.run(told).await.text(), said, "of its snapshot");
+    assert_eq!(unnamed(&server.http.create(own).await, told).await, said, "of its snapshot");
 
     let reply = api(&server, Method::POST, &format!("{path}/pause"), json!({ "memory": false })).await;
     assert_eq!(reply.status, 204, "{reply:?}");
     let reply = api(&server, Method::POST, &format!("{path}/connect"), json!({ "timeout": 60 })).await;
     assert_eq!(reply.status, 201, "{reply:?}");
-    assert_eq!(sandbox.run(told).await.text(), said, "after a pause without memory");
+    assert_eq!(unnamed(&sandbox, told).await, said, "after a pause without memory");
 }
 
 #[tokio::test]
