@@ -5,10 +5,12 @@ use std::path::Path;
 use crate::command::{cargo, run};
 
 /// A bench's name, and how cargo runs it.
-const BENCHES: [(&str, &[&str]); 7] = [
+const BENCHES: [(&str, &[&str]); 8] = [
     ("commands", &["bench", "--quiet", "-p", "oncebox", "--bench", "commands"]),
     ("faults", &["bench", "--quiet", "-p", "oncebox-faults", "--bench", "peer"]),
     ("local", &["bench", "--quiet", "-p", "oncebox-cli", "--bench", "local"]),
+    // By the profile of tests: what it measures is the waits, and the server's helper is where tests have it.
+    ("files", &["bench", "--quiet", "--profile", "dev", "-p", "oncebox", "--features", "local", "--bench", "files"]),
     ("operations", &["bench", "--quiet", "-p", "oncebox-protocol", "--bench", "operations"]),
     ("policy", &["bench", "--quiet", "-p", "oncebox-policy", "--bench", "decisions"]),
     ("timeouts", &["run", "--quiet", "-p", "oncebox-transport", "--example", "timeouts"]),

@@ -56,7 +56,7 @@ impl Conn {
         }
     }
 
-    /// END_STREAM was sent.
+    /// END_STREAM is sent now. Told before, since the client may open the next stream as soon as it has come.
     fn answered(&self, stream: &Stream) {
         stream.inner.lock().answered = true;
         self.may_be_closed(stream);
@@ -64,14 +64,15 @@ impl Conn {
 
     /// RST_STREAM, whatever the stream's state.
     pub(super) fn reset_stream(&self, stream: u32, code: ErrorCode) {
+        let known = self.h2.state.lock().streams.get(&stream).cloned();
+        // Before the client can know: it may open the next one at once.
+        if let Some(known) = known {
+            known.end();
+            self.may_be_closed(&known);
+        }
         self.out.put(|out| out.extend(frame::rst_stream(stream, code)));
         self.log.reset_sent(self.number, stream, code);
         self.log_sent(kind::RST_STREAM, stream, code.0);
-        let stream = self.h2.state.lock().streams.get(&stream).cloned();
-        if let Some(stream) = stream {
-            stream.end();
-            self.may_be_closed(&stream);
-        }
     }
 
     /// Gives the client back what it used of our windows.
@@ -116,11 +117,13 @@ impl Conn {
         let block = hpack::encode(&all);
         let bodiless = body.is_at_end() && trailers.is_empty();
         self.look(stream, style)?;
+        if bodiless {
+            self.answered(stream);
+        }
         self.out.put(|out| frame::headers(out, stream.id, &block, bodiless, frame::DEFAULT_FRAME_SIZE));
         self.log.a_try(self.number, stream.id, |a_try| a_try.status = Some(status));
         self.body_moment(Moment::AnswerBody(0), request, stream).await?;
         if bodiless {
-            self.answered(stream);
             return Ok(());
         }
         let engine = self.engine.clone();
@@ -142,6 +145,9 @@ impl Conn {
             let padding = style.padding.filter(|_| room > padding);
             let piece = body.take(room - padding.map_or(0, |padding| usize::from(padding) + 1));
             ended = body.is_at_end() && trailers.is_empty();
+            if ended {
+                self.answered(stream);
+            }
             self.out.put(|out| put_data(out, stream.id, &piece, ended, padding));
             written += piece.len() as u64;
             pieces += 1;
@@ -158,13 +164,15 @@ impl Conn {
                 tokio::time::sleep(Duration::from_millis(style.pause_ms)).await;
             }
         }
+        if !ended {
+            self.answered(stream);
+        }
         if !trailers.is_empty() {
             let block = hpack::encode(&trailers);
             self.out.put(|out| frame::headers(out, stream.id, &block, true, frame::DEFAULT_FRAME_SIZE));
         } else if !ended {
             self.out.put(|out| frame::put(out, kind::DATA, flag::END_STREAM, stream.id, &[]));
         }
-        self.answered(stream);
         Ok(())
     }
 
