@@ -67,6 +67,11 @@ pub(crate) fn run_all(root: &Path, write: bool) -> Outcome {
     }
 }
 
+/// The Python that has the official SDKs, and the kernel of the code interpreter.
+pub(crate) fn python(root: &Path) -> Result<PathBuf, String> {
+    virtual_environment(root, "python-sdk", &root.join("crates/local/tests/python/requirements.txt"))
+}
+
 fn suites(root: &Path, records: &Path) -> Result<(), Outcome> {
     for program in ["python3", "node", "npm"] {
         if !is_present(program) {
@@ -74,8 +79,7 @@ fn suites(root: &Path, records: &Path) -> Result<(), Outcome> {
         }
     }
     let python_tests = root.join("crates/local/tests/python");
-    let python = virtual_environment(root, "python-sdk", &python_tests.join("requirements.txt"));
-    let python = python.map_err(Outcome::Skipped)?;
+    let python = python(root).map_err(Outcome::Skipped)?;
     let javascript = packages(root)?;
     fs::remove_dir_all(records).ok();
     fs::create_dir_all(records).map_err(|error| Outcome::Failed(format!("{}: {error}", records.display())))?;

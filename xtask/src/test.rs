@@ -18,8 +18,7 @@ pub(crate) fn run_all(root: &Path, no_skip: bool) -> Result<(), String> {
     let mut report = Report::default();
     report.take("build", run(&mut cargo(root, &["build", "--workspace", "--all-targets"])));
     if report.failed.is_empty() {
-        let python_with_h2 = python_with_h2(root);
-        rust(root, python_with_h2.as_deref(), &mut report);
+        rust(root, &pythons(root), &mut report);
         report.take("documentation examples", run(&mut cargo(root, &["test", "--workspace", "--doc"])));
         official_sdks(root, &mut report);
     }
@@ -27,15 +26,15 @@ pub(crate) fn run_all(root: &Path, no_skip: bool) -> Result<(), String> {
 }
 
 /// nextest where it is installed, since it isolates tests from one another; else cargo's own runner.
-fn rust(root: &Path, python_with_h2: Option<&Path>, report: &mut Report) {
+fn rust(root: &Path, pythons: &[(&str, PathBuf)], report: &mut Report) {
     let mut command = if is_present("cargo-nextest") {
         // The marks of skipped tests are in the output of tests that passed.
         cargo(root, &["nextest", "run", "--workspace", "--success-output", "immediate", "--no-fail-fast"])
     } else {
         cargo(root, &["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast", "--", "--nocapture"])
     };
-    if let Some(python) = python_with_h2 {
-        command.env("ONCEBOX_PYTHON_WITH_H2", python);
+    for (variable, python) in pythons {
+        command.env(variable, python);
     }
     // nextest prints its report and the tests' output to standard error.
     command.env("CARGO_TERM_COLOR", "never");
@@ -57,10 +56,13 @@ fn rust(root: &Path, python_with_h2: Option<&Path>, report: &mut Report) {
     report.take("Rust tests", result);
 }
 
-/// A Python with the `h2` package, an HTTP/2 client by others for the tests of the scripted servers. Without it that
-/// test says that it was skipped.
-fn python_with_h2(root: &Path) -> Option<PathBuf> {
-    virtual_environment(root, "python-h2", &root.join("crates/faults/tests/requirements.txt")).ok()
+/// Pythons with what tests need of them, by the variables that name them: the `h2` package, an HTTP/2 client by others for
+/// the tests of the scripted servers, and the kernel of the code interpreter. A test whose Python could not be made says that
+/// it was skipped.
+fn pythons(root: &Path) -> Vec<(&'static str, PathBuf)> {
+    let h2 = virtual_environment(root, "python-h2", &root.join("crates/faults/tests/requirements.txt"));
+    let named = [("ONCEBOX_PYTHON_WITH_H2", h2), ("ONCEBOX_PYTHON_WITH_IPYKERNEL", compat::python(root))];
+    named.into_iter().filter_map(|(variable, python)| Some((variable, python.ok()?))).collect()
 }
 
 /// The official SDKs and the CLI against the local server.
