@@ -35,7 +35,7 @@ pub enum ErrorKind {
     /// The connection was lost while a response was read. What it told of may go on.
     ConnectionLost,
     /// A command's output has a gap: its stream was cut, and what it wrote until it was attached to again is lost. How it
-    /// ended is known: [`Error::output`].
+    /// ended is known: [`Error::output`](crate::Error::output).
     OutputLost,
     /// A command is gone, and nobody knows how it ended.
     CommandLost,
