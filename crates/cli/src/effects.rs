@@ -1,6 +1,5 @@
 //! A local server's faults and effects, from outside: `oncebox effects`, `oncebox faults set|get|clear`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -135,20 +134,17 @@ fn shown(report: &Value) -> String {
         format!("{count:>5}  {operation:<24} {sandbox:<24} {name:<34} {first}")
     };
     let mut lines = vec![row("COUNT", "OPERATION", "SANDBOX", "INTENT OR KEY", "FIRST")];
-    let mut creates = BTreeMap::<String, Vec<String>>::new();
     for effect in effects {
         let name = match effect["intent"].as_str() {
             Some(intent) => intent.to_owned(),
             None => text(effect, "key"),
         };
         let operation = text(effect, "operation");
-        if operation.starts_with("createSandbox") && name != "-" {
-            creates.entry(name.clone()).or_default().push(text(effect, "sandbox"));
-        }
         let count = effect["count"].as_u64().unwrap_or_default().to_string();
         lines.push(row(&count, &operation, &text(effect, "sandbox"), &name, &text(effect, "first")));
     }
-    for (name, made) in creates.iter().filter(|(_, made)| made.len() > 1) {
+    for (name, made) in report["doubled"].as_object().into_iter().flatten() {
+        let made: Vec<&str> = made.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         lines.push(format!("doubled: {name} made {} sandboxes: {}", made.len(), made.join(", ")));
     }
     if let Some(more @ 1..) = report["not_told_apart"].as_u64() {
@@ -166,7 +162,9 @@ mod tests {
     #[test]
     fn what_was_made_twice_is_named() {
         let effect = |sandbox: &str| json!({"operation": "createSandbox", "intent": "abc", "key": null, "sandbox": sandbox, "count": 1, "first": "t"});
-        let text = shown(&json!({"effects": [effect("i1"), effect("i2")], "not_told_apart": 0}));
+        let text = shown(
+            &json!({"effects": [effect("i1"), effect("i2")], "doubled": {"abc": ["i1", "i2"]}, "not_told_apart": 0}),
+        );
         assert!(text.ends_with("doubled: abc made 2 sandboxes: i1, i2"), "{text}");
         assert!(!shown(&json!({"effects": [effect("i1")]})).contains("doubled"));
         assert_eq!(shown(&json!({"effects": []})), "no effects");

@@ -3,7 +3,6 @@
 //! It is whole without scripts; with them it asks for itself again, once a second. All text that comes from outside goes
 //! through `maud`, which escapes it; and no script runs but the page's own, by its digest.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -116,7 +115,7 @@ fn tiles(
     let commands: usize = commands.iter().flatten().map(Vec::len).sum();
     let happened: u64 =
         effects["counts"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum();
-    let doubled = doubled(effects).len();
+    let doubled = effects["doubled"].as_object().map_or(0, |doubled| doubled.len());
     let repeats: usize = calls.iter().map(|call| call.len() - 1).sum();
     html! {
         div.tiles {
@@ -240,12 +239,11 @@ fn end(attempt: &Attempt) -> String {
 fn effects_table(effects: &Value) -> Markup {
     let all = effects["effects"].as_array().map(Vec::as_slice).unwrap_or_default();
     let text = |effect: &Value, name: &str| effect[name].as_str().unwrap_or_default().to_owned();
-    let doubled = doubled(effects);
     html! {
         h2 { "Effects " small { (of(all.len())) ", newest first: what really happened, whatever clients were told" } }
         div.card {
-            @for (name, count) in &doubled {
-                p.doubled { code { (name) } " made " (count) " sandboxes" }
+            @for (name, made) in effects["doubled"].as_object().into_iter().flatten() {
+                p.doubled { code { (name) } " made " (made.as_array().map_or(0, Vec::len)) " sandboxes" }
             }
             @if all.is_empty() {
                 p { "None so far." }
@@ -266,19 +264,6 @@ fn effects_table(effects: &Value) -> Markup {
             }
         }
     }
-}
-
-/// Intents, or keys, that made more than one sandbox.
-fn doubled(effects: &Value) -> BTreeMap<&str, u64> {
-    let mut made = BTreeMap::new();
-    for effect in effects["effects"].as_array().into_iter().flatten() {
-        let is_create = effect["operation"].as_str().is_some_and(|operation| operation.starts_with("createSandbox"));
-        if let (true, Some(name)) = (is_create, effect["intent"].as_str().or(effect["key"].as_str())) {
-            *made.entry(name).or_default() += effect["count"].as_u64().unwrap_or_default();
-        }
-    }
-    made.retain(|_, count| *count > 1);
-    made
 }
 
 fn faults_card(faults: &Value, fired: &[u64]) -> Markup {

@@ -155,10 +155,6 @@ impl Account<'_> {
     }
 
     async fn delete(&self, operation: &'static Operation, action: &str, id: &str) -> Result<bool, Error> {
-        match self.client.call(ApiCall::new(operation, action, [id])).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.is_not_found() => Ok(false),
-            Err(error) => Err(error),
-        }
+        self.client.call_unless_missing(ApiCall::new(operation, action, [id])).await
     }
 }

@@ -13,7 +13,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use http::Response;
 use jiff::Timestamp;
-use oncebox_protocol::headers::X_NEXT_TOKEN;
 use oncebox_protocol::{Operation, operations};
 use oncebox_transport::policy::create::INTENT_METADATA;
 use serde::de::DeserializeOwned;
@@ -24,6 +23,7 @@ use crate::Client;
 use crate::client::{ApiCall, parse};
 use crate::error::Error;
 use crate::once::server_date;
+use crate::paged::next_page;
 use crate::rpc::query;
 use crate::sandbox::Sandbox;
 
@@ -255,12 +255,6 @@ pub(crate) fn sane_date(response: &Response<Bytes>) -> Option<Timestamp> {
     let date = server_date(response.headers())?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     (date.abs_diff(now) <= SANE_SKEW).then(|| Timestamp::from_second(i64::try_from(date.as_secs()).ok()?).ok())?
-}
-
-/// The token of the page after this one, where there is one.
-pub(crate) fn next_page(response: &Response<Bytes>) -> Option<String> {
-    let next = response.headers().get(&X_NEXT_TOKEN).and_then(|token| token.to_str().ok());
-    next.filter(|next| !next.is_empty()).map(str::to_owned)
 }
 
 /// Nobody has used it. Where the server does not tell, nobody has.

@@ -10,8 +10,8 @@ mod observe;
 pub use create::CreateSandbox;
 pub(crate) use create::{Scope, is_env_name};
 pub use lifecycle::{Pause, Paused, Snapshot};
+pub(crate) use list::metadata_filter;
 pub use list::{ListSandboxes, Pages, SandboxInfo, SandboxState};
-pub(crate) use list::{MAX_PAGES, metadata_filter};
 pub use observe::{NetworkUpdate, SandboxLogEntry, SandboxMetric};
 
 use std::fmt;

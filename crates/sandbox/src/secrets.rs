@@ -120,11 +120,7 @@ impl Secret {
     /// When the server could not be asked.
     pub async fn destroy(client: &Client, secret: &str) -> Result<bool, Error> {
         let secret = check_name(secret)?;
-        match client.call(ApiCall::new(&operations::DELETE_SECRET, "delete the secret", [&*secret])).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.is_not_found() => Ok(false),
-            Err(error) => Err(error),
-        }
+        client.call_unless_missing(ApiCall::new(&operations::DELETE_SECRET, "delete the secret", [&*secret])).await
     }
 
     /// What stands for a secret's value in the headers that a sandbox's network adds: `${e2b.secrets.<name>}`.

@@ -146,11 +146,7 @@ impl Volume {
     ///
     /// [`Conflict`](crate::ErrorKind::Conflict) while sandboxes have it mounted, where the server tells so.
     pub async fn destroy(client: &Client, id: &str) -> Result<bool, Error> {
-        match client.call(ApiCall::new(&operations::DELETE_VOLUME, "delete the volume", [id])).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.is_not_found() => Ok(false),
-            Err(error) => Err(error),
-        }
+        client.call_unless_missing(ApiCall::new(&operations::DELETE_VOLUME, "delete the volume", [id])).await
     }
 
     /// Its id.

@@ -51,6 +51,8 @@ pub(super) struct Report {
     effects: Vec<Effect>,
     /// How often each operation had an effect.
     counts: BTreeMap<String, u64>,
+    /// Intents, or where there is none keys, that made more than one sandbox, and those.
+    doubled: BTreeMap<String, Vec<String>>,
     /// Effects that are in `counts` alone, since there were too many.
     not_told_apart: u64,
 }
@@ -101,7 +103,8 @@ impl Effects {
             None => book.counts.clone(),
             Some(_) => sums(effects.iter().map(|effect| (&effect.what, effect.count))),
         };
-        Report { effects, counts, not_told_apart: book.not_told_apart }
+        let doubled = doubled(&effects);
+        Report { effects, counts, doubled, not_told_apart: book.not_told_apart }
     }
 
     /// Begins anew, for one test or for all. What was made before stays known, so that its answers given again still count
@@ -117,6 +120,19 @@ impl Effects {
         book.counted.retain(|what, _| what.test.as_deref() != Some(test));
         book.counts = sums(book.counted.iter().map(|(what, seen)| (what, seen.count)));
     }
+}
+
+fn doubled(effects: &[Effect]) -> BTreeMap<String, Vec<String>> {
+    let mut made = BTreeMap::<String, Vec<String>>::new();
+    for What { operation, key, intent, sandbox, .. } in effects.iter().map(|effect| &effect.what) {
+        if let (true, Some(name), Some(id)) =
+            (super::is_of("create", operation), intent.as_ref().or(key.as_ref()), sandbox)
+        {
+            made.entry(name.clone()).or_default().push(id.clone());
+        }
+    }
+    made.retain(|_, made| made.len() > 1);
+    made
 }
 
 /// How often each operation had an effect.
@@ -151,6 +167,31 @@ mod tests {
         effects.clear(None);
         effects.add(what("createSandbox", "i1"), true);
         assert!(effects.report(None).effects.is_empty());
+    }
+
+    #[test]
+    fn what_one_name_made_twice_is_doubled_and_what_has_no_name_is_not() {
+        let effects = Effects::default();
+        let create = |intent: Option<&str>, key: Option<&str>, sandbox| What {
+            intent: intent.map(str::to_owned),
+            key: key.map(str::to_owned),
+            ..what("createSandbox", sandbox)
+        };
+        for (intent, key, sandbox) in [
+            (Some("a"), Some("k1"), "i1"),
+            (Some("a"), Some("k2"), "i2"),
+            (Some("b"), None, "i3"),
+            (None, Some("c"), "i4"),
+            (None, Some("c"), "i5"),
+            (None, None, "i6"),
+            (None, None, "i7"),
+        ] {
+            effects.add(create(intent, key, sandbox), true);
+        }
+        effects.add(What { intent: Some("b".to_owned()), ..what("killSandbox", "i3") }, false);
+        let doubled = effects.report(None).doubled;
+        let expected = [("a", ["i1", "i2"]), ("c", ["i4", "i5"])];
+        assert_eq!(doubled, expected.map(|(name, made)| (name.to_owned(), made.map(str::to_owned).to_vec())).into());
     }
 
     #[test]

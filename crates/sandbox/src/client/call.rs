@@ -126,6 +126,15 @@ impl Client {
         Ok(key)
     }
 
+    /// Makes a control-plane call about something; `false`: there is no such thing (any more).
+    pub(crate) async fn call_unless_missing(&self, call: ApiCall<'_>) -> Result<bool, Error> {
+        match self.call(call).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Makes a control-plane call and reads its answer.
     pub(crate) async fn call(&self, call: ApiCall<'_>) -> Result<Response<Bytes>, Error> {
         let (operation, action) = (call.operation, call.action);

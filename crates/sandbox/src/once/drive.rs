@@ -19,6 +19,7 @@ use super::wire::{self, Wire};
 use super::{ACTION, Leftover, Order, Origin, kill};
 use crate::Client;
 use crate::error::Error;
+use crate::paged::next_page;
 
 /// Lifetime in seconds when none is given: v1's default differs, so it is always sent (protocol fact: v2's default).
 const DEFAULT_LIFETIME: i64 = 300;
@@ -304,7 +305,7 @@ impl Driver {
             };
             listing.date = failure.date;
             listing.sandboxes.extend(listed);
-            match wire::next_page(&page) {
+            match next_page(&page) {
                 Some(next) => token = next,
                 None => {
                     listing.complete = true;

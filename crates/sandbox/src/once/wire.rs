@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::DATE;
 use http::{HeaderMap, HeaderValue, Response};
 use jiff::Timestamp;
-use oncebox_protocol::headers::{IDEMPOTENCY_KEY, X_NEXT_TOKEN};
+use oncebox_protocol::headers::IDEMPOTENCY_KEY;
 use oncebox_protocol::{ErrorBody, ErrorCode, Operation, api, operations};
 use oncebox_transport::policy::create::{
     ApiVersion, Failure, INTENT_METADATA, Intent, IntentTag, ListedSandbox, Send, ServerError,
@@ -109,11 +109,6 @@ fn listed_one(item: &Value) -> Option<ListedSandbox> {
         intent,
         paused: item.get("state").and_then(Value::as_str) == Some("paused"),
     })
-}
-
-pub(super) fn next_page(response: &Response<Bytes>) -> Option<String> {
-    let token = response.headers().get(&X_NEXT_TOKEN)?.to_str().ok()?;
-    (!token.is_empty()).then(|| token.to_owned())
 }
 
 /// The server's clock, since 1970.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use oncebox_protocol::headers::X_NEXT_TOKEN;
 use oncebox_protocol::{ErrorBody, api, operations};
 
 use super::{Came, Sandbox, lifetime_seconds};
@@ -13,6 +12,7 @@ use crate::Client;
 use crate::client::{ApiCall, parse};
 use crate::error::{Error, ErrorKind};
 use crate::mint;
+use crate::paged::{MAX_PAGES, next_page};
 use crate::rpc::query;
 
 /// Forks that one call makes at most (protocol fact).
@@ -174,16 +174,16 @@ impl Client {
     pub async fn snapshots(&self, sandbox: Option<&str>) -> Result<Vec<Snapshot>, Error> {
         const ACTION: &str = "list snapshots";
         let (mut found, mut token) = (Vec::new(), String::new());
-        for _ in 0..super::list::MAX_PAGES {
+        for _ in 0..MAX_PAGES {
             let mut call = ApiCall::new(&operations::LIST_SNAPSHOTS, ACTION, []);
             let filters = [("sandboxID", sandbox.unwrap_or_default()), ("nextToken", &*token)];
             call.query = query(filters.into_iter().filter(|(_, value)| !value.is_empty()));
             let response = self.call(call).await?;
             let page: Vec<api::Snapshot> = parse(ACTION, &response)?;
             found.extend(page.into_iter().map(Snapshot::from));
-            match response.headers().get(&X_NEXT_TOKEN).and_then(|token| token.to_str().ok()) {
-                None | Some("") => return Ok(found),
-                Some(next) => next.clone_into(&mut token),
+            match next_page(&response) {
+                None => return Ok(found),
+                Some(next) => token = next,
             }
         }
         Err(Error::malformed(ACTION, "the list does not end"))
@@ -196,11 +196,7 @@ impl Client {
     /// When the server could not be asked.
     pub async fn delete_snapshot(&self, id: &str) -> Result<bool, Error> {
         let call = ApiCall::new(&operations::DELETE_TEMPLATE, "delete the snapshot", [id]);
-        match self.call(call).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.is_not_found() => Ok(false),
-            Err(error) => Err(error),
-        }
+        self.call_unless_missing(call).await
     }
 }
 

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use futures_util::{Stream, TryStreamExt};
 use http::Response;
 use jiff::Timestamp;
-use oncebox_protocol::headers::X_NEXT_TOKEN;
 use oncebox_protocol::{api, operations};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -16,13 +15,8 @@ use super::create::RESERVED_METADATA;
 use crate::Client;
 use crate::client::{ApiCall, parse};
 use crate::error::Error;
+use crate::paged::{MAX_PAGES, PAGE_SIZE, next_page};
 use crate::rpc::query;
-
-/// Pages that one listing follows. A server that goes on for ever is broken.
-pub(crate) const MAX_PAGES: usize = 1000;
-
-/// Sandboxes a page (protocol fact: the most that servers give).
-const PAGE_SIZE: u32 = 100;
 
 /// What the control plane knows of a sandbox.
 #[derive(Clone, Debug, PartialEq)]
@@ -164,8 +158,7 @@ impl Pages {
         };
         let page: Vec<api::ListedSandbox> = parse(ACTION, &response)?;
         self.read += 1;
-        let next = response.headers().get(&X_NEXT_TOKEN).and_then(|token| token.to_str().ok());
-        self.next = next.filter(|next| !next.is_empty()).map(str::to_owned);
+        self.next = next_page(&response);
         Ok(Some(page.into_iter().map(SandboxInfo::from).collect()))
     }
 

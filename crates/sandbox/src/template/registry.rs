@@ -11,7 +11,7 @@ use super::{BuildTemplate, Template, TemplateBuild};
 use crate::Client;
 use crate::client::{ApiCall, parse};
 use crate::error::Error;
-use crate::paged;
+use crate::paged::{PAGE_SIZE, Pager};
 
 /// The templates of an account: see [`Client::templates`].
 #[derive(Clone, Copy, Debug)]
@@ -89,11 +89,9 @@ impl<'a> Templates<'a> {
     ///
     /// When the server could not be asked.
     pub async fn delete(&self, template: &str) -> Result<bool, Error> {
-        match self.client.call(ApiCall::new(&operations::DELETE_TEMPLATE, "delete the template", [template])).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.is_not_found() => Ok(false),
-            Err(error) => Err(error),
-        }
+        self.client
+            .call_unless_missing(ApiCall::new(&operations::DELETE_TEMPLATE, "delete the template", [template]))
+            .await
     }
 
     /// Lets other teams use a template, or no longer. Returns its names.
@@ -160,7 +158,7 @@ pub struct ListTemplates {
 impl ListTemplates {
     /// The templates, one by one, page after page as they are asked for.
     pub fn stream(self) -> impl Stream<Item = Result<api::Template, Error>> + Send {
-        paged::items(self.client, &operations::LIST_TEMPLATES, "list templates")
+        Pager::new(self.client, &operations::LIST_TEMPLATES, "list templates", PAGE_SIZE).stream()
     }
 }
 

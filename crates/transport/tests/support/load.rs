@@ -225,7 +225,9 @@ pub fn agree(outcomes: &[Outcome], tries: &[TryRecord]) -> bool {
         Outcome::Refused(_) | Outcome::Responded(_) => false,
     };
     let seen = tries.iter().enumerate().any(|(at, a_try)| {
-        let is_next = !tries[..at].iter().any(|before| before.connection == a_try.connection);
+        // An answer, or a reset of its own, comes of a head that was read: only what ended without one can be overtaken.
+        let may_be_next = at == 0 || may_be_unseen;
+        let is_next = may_be_next && !tries[..at].iter().any(|before| before.connection == a_try.connection);
         is_next && fits(outcome, a_try) && agree(later, &[&tries[..at], &tries[at + 1..]].concat())
     });
     seen || (may_be_unseen && agree(later, tries))
