@@ -99,6 +99,19 @@ async fn a_long_stream_that_was_read_beyond_the_mirror_fails_as_refused_and_says
     }
 }
 
+/// What can be read from its start again is never lost, and not doubled either.
+#[tokio::test]
+async fn a_long_body_that_can_be_rewound_is_replayed_whole_however_much_of_it_was_read() {
+    let server = serve(refusing([Rule::at(Moment::RequestBody(100_000)).attempt(1).share(0.5)])).await;
+    let run = posts(&http2().build(), &server, 40, 8, Payload::Rewindable(1 << 20)).await;
+    assert!(run.failed().is_empty(), "{:?}", run.errors());
+    run.assert_done_once(&server, 1);
+    run.assert_histories_agree(&server);
+    let log = server.log();
+    let refused = log.request_ids().iter().filter(|id| log.tries(id).len() == 2).count();
+    assert!((10..30).contains(&refused), "{refused}");
+}
+
 #[tokio::test]
 async fn at_the_mirrors_size_a_stream_is_replayed_and_one_byte_above_it_is_not() {
     for (length, replayed) in [(65_536, true), (65_537, false)] {
@@ -124,7 +137,7 @@ async fn at_the_mirrors_size_a_stream_is_replayed_and_one_byte_above_it_is_not()
 async fn a_reset_with_another_code_is_never_a_replay() {
     for code in [ErrorCode::NO_ERROR, ErrorCode::CANCEL, ErrorCode::INTERNAL_ERROR] {
         for at in [Moment::Request, Moment::Received, Moment::Processed] {
-            for payload in [Payload::None, Payload::Bytes(9), Payload::Stream(9)] {
+            for payload in [Payload::None, Payload::Bytes(9), Payload::Stream(9), Payload::Rewindable(9)] {
                 let server = serve(Script::new().rule(Rule::at(at).does(Fault::ResetStream(code)))).await;
                 let error = call(&http2().build(), post(&server, "a", payload)).await.unwrap_err();
                 let Some(Outcome::SentUnknown(Unknown { cause, stream_id, .. })) = error.outcome() else {

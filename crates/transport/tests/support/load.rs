@@ -35,6 +35,8 @@ pub enum Payload {
     Bytes(usize),
     /// Read as it is sent, in pieces of 4 KiB.
     Stream(usize),
+    /// The same, and it can be read from its start again.
+    Rewindable(usize),
 }
 
 /// The bodies that every refusal must leave intact: at hand, and streamed up to the mirror's size.
@@ -44,7 +46,7 @@ impl Payload {
     pub fn len(self) -> usize {
         match self {
             Self::None => 0,
-            Self::Bytes(len) | Self::Stream(len) => len,
+            Self::Bytes(len) | Self::Stream(len) | Self::Rewindable(len) => len,
         }
     }
 
@@ -57,15 +59,20 @@ impl Payload {
             Self::None => Body::empty(),
             Self::Bytes(_) => Body::from(self.bytes()),
             Self::Stream(_) => stream(self.bytes(), 4096),
+            Self::Rewindable(len) => Body::rewindable(Some(len as u64), move || pieces(self.bytes(), 4096)),
         }
     }
 }
 
 /// A body that is read as it is sent, in pieces of this size.
 pub fn stream(bytes: Vec<u8>, piece: usize) -> Body {
+    Body::stream(pieces(bytes, piece))
+}
+
+fn pieces(bytes: Vec<u8>, piece: usize) -> impl http_body::Body<Data = Bytes, Error = BoxError> + Send + 'static {
     let pieces: Vec<_> = bytes.chunks(piece).map(Bytes::copy_from_slice).collect();
     let frames = pieces.into_iter().map(|piece| Ok::<_, BoxError>(Frame::data(piece)));
-    Body::stream(StreamBody::new(futures_util::stream::iter(frames)))
+    StreamBody::new(futures_util::stream::iter(frames))
 }
 
 /// A request that the server can tell from the others.
