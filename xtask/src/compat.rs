@@ -9,7 +9,7 @@ use std::process::Command;
 use serde::Deserialize;
 
 use crate::command::{self, cargo, is_present};
-use crate::test::{TOOLS_FOLDER, target_folder, virtual_environment};
+use crate::test::{Outcome, TOOLS_FOLDER, target_folder, virtual_environment};
 
 /// The matrix, below the repository's root.
 const MATRIX: &str = "docs/compatibility.md";
@@ -38,14 +38,6 @@ struct Record {
     driven: BTreeMap<String, bool>,
     /// Why a method is not driven.
     holes: BTreeMap<String, String>,
-}
-
-/// How a suite ended.
-pub(crate) enum Outcome {
-    Passed,
-    /// A tool or a package is missing.
-    Skipped(String),
-    Failed(String),
 }
 
 /// Builds the server and runs both suites. Without the tools that they need it fails.

@@ -4,6 +4,7 @@ mod bench;
 mod codegen;
 mod command;
 mod compat;
+mod js;
 mod lint;
 mod setup;
 mod sim;

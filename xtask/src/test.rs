@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{cargo, is_present, run, run_watched};
-use crate::compat::{self, Outcome};
+use crate::{compat, js};
 
 /// A test prints this, its name and the reason when a tool or a kernel feature that it needs is missing.
 const SKIP_MARK: &str = "SKIP ";
@@ -20,7 +20,8 @@ pub(crate) fn run_all(root: &Path, no_skip: bool) -> Result<(), String> {
     if report.failed.is_empty() {
         rust(root, &pythons(root), &mut report);
         report.take("documentation examples", run(&mut cargo(root, &["test", "--workspace", "--doc"])));
-        official_sdks(root, &mut report);
+        report.suite("the official SDKs and CLI on the local server", compat::run_all(root, false));
+        report.suite("JavaScript", js::run_all(root));
     }
     report.finish(no_skip)
 }
@@ -65,16 +66,12 @@ fn pythons(root: &Path) -> Vec<(&'static str, PathBuf)> {
     named.into_iter().filter_map(|(variable, python)| Some((variable, python.ok()?))).collect()
 }
 
-/// The official SDKs and the CLI against the local server.
-fn official_sdks(root: &Path, report: &mut Report) {
-    const NAME: &str = "the official SDKs and CLI on the local server";
-    match compat::run_all(root, false) {
-        Outcome::Passed => report.take(NAME, Ok(())),
-        Outcome::Skipped(reason) => {
-            report.skipped.insert(format!("{NAME}: {reason}"));
-        }
-        Outcome::Failed(reason) => report.take(NAME, Err(reason)),
-    }
+/// How a suite in another language ended.
+pub(crate) enum Outcome {
+    Passed,
+    /// A tool or a package is missing.
+    Skipped(String),
+    Failed(String),
 }
 
 /// Where cargo builds.
@@ -107,6 +104,16 @@ impl Report {
         match result {
             Ok(()) => self.passed.push(name),
             Err(error) => self.failed.push(format!("{name}: {error}")),
+        }
+    }
+
+    fn suite(&mut self, name: &'static str, outcome: Outcome) {
+        match outcome {
+            Outcome::Passed => self.take(name, Ok(())),
+            Outcome::Skipped(reason) => {
+                self.skipped.insert(format!("{name}: {reason}"));
+            }
+            Outcome::Failed(reason) => self.take(name, Err(reason)),
         }
     }
 

@@ -1,0 +1,2 @@
+export { type Capabilities, capabilities } from './capabilities.ts';
+export type { Runtime } from './platform/types.ts';

@@ -1,0 +1,11 @@
+import type { Platform, Runtime } from './types.ts';
+
+/** Node, and what loads Node's build: Bun and Deno. */
+export const platform: Platform = {
+  runtime: (): Runtime => {
+    const { versions } = process as { versions: Record<string, string | undefined> };
+    if (versions.bun !== undefined) return 'bun';
+    if (versions.deno !== undefined) return 'deno';
+    return 'node';
+  },
+};

@@ -1,0 +1,8 @@
+/** A JavaScript runtime, as far as its differences matter here. */
+export type Runtime = 'node' | 'bun' | 'deno' | 'browser' | 'workerd' | 'unknown';
+
+/** What differs between runtimes. One module of this folder is built into each of the package's builds, as `#platform`. */
+export interface Platform {
+  /** The runtime this code runs in. */
+  readonly runtime: () => Runtime;
+}

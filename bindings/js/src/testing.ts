@@ -1,0 +1,1 @@
+export { type Capabilities, capabilities } from './capabilities.ts';

@@ -1,0 +1,6 @@
+import { expect, test } from 'vitest';
+import { capabilities } from '../../src/index.ts';
+
+test('the runtime is recognised', () => {
+  expect(capabilities().runtime).toBe('node');
+});

@@ -1,0 +1,62 @@
+//! The JavaScript package: built, typed, linted, tested, and looked at as it is published.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::command::{is_present, run};
+use crate::test::Outcome;
+
+/// The package, below the repository's root.
+const PACKAGE: &str = "bindings/js";
+
+/// The oldest Node that its tools run on.
+const LEAST_NODE: u32 = 20;
+
+/// Its scripts, in the order in which they need one another.
+const SCRIPTS: [&str; 5] = ["build", "typecheck", "lint", "test", "check-package"];
+
+/// Runs all of its scripts.
+pub(crate) fn run_all(root: &Path) -> Outcome {
+    match package(root) {
+        Ok(folder) => {
+            let results = SCRIPTS.iter().map(|script| {
+                run(Command::new("npm").args(["run", "--silent", script]).current_dir(&folder).env("CI", "1"))
+            });
+            let failures: Vec<String> = results.filter_map(Result::err).collect();
+            if failures.is_empty() { Outcome::Passed } else { Outcome::Failed(failures.join("; ")) }
+        }
+        Err(outcome) => outcome,
+    }
+}
+
+/// The package's folder, with what it needs installed.
+pub(crate) fn package(root: &Path) -> Result<PathBuf, Outcome> {
+    for program in ["node", "npm"] {
+        if !is_present(program) {
+            return Err(Outcome::Skipped(format!("no {program}")));
+        }
+    }
+    let node = node_version().ok_or_else(|| Outcome::Skipped("`node --version` says no version".to_owned()))?;
+    if node < LEAST_NODE {
+        return Err(Outcome::Skipped(format!("Node {node} is older than {LEAST_NODE}")));
+    }
+    let folder = root.join(PACKAGE);
+    let lock = fs::read(folder.join("package-lock.json"))
+        .map_err(|error| Outcome::Failed(format!("{PACKAGE}/package-lock.json: {error}")))?;
+    // `npm ci` empties the folder of packages first, which is only worth it when something changed.
+    let installed = folder.join("node_modules/.installed-lock.json");
+    if fs::read(&installed).ok().as_ref() != Some(&lock) {
+        let npm = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error"];
+        run(Command::new("npm").args(npm).current_dir(&folder)).map_err(Outcome::Skipped)?;
+        fs::write(&installed, lock).map_err(|error| Outcome::Failed(format!("{}: {error}", installed.display())))?;
+    }
+    Ok(folder)
+}
+
+/// The major version.
+fn node_version() -> Option<u32> {
+    let output = Command::new("node").arg("--version").output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    text.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
+}
