@@ -43,6 +43,7 @@
 #![deny(missing_docs)]
 
 mod account;
+mod answers;
 mod client;
 mod commands;
 mod config;

@@ -18,6 +18,7 @@ use oncebox_protocol::headers::{CONNECT_TIMEOUT_MS, KEEPALIVE_PING_INTERVAL, X_A
 use oncebox_protocol::{Operation, SecretString, Table, operations};
 use oncebox_transport::{Body, BodyError, BoxError, CallOptions, History, ResponseBody, TrafficClass};
 
+use crate::answers::SandboxAnswers;
 use crate::client::AGENT;
 use crate::endpoint::ENVD_PORT;
 use crate::once::Fate;
@@ -314,6 +315,11 @@ fn whole(body: Bytes) -> UnsyncBoxBody<Bytes, BoxError> {
 /// Calls to a sandbox are replayed when they were provably not processed, and not otherwise: what came back is for
 /// the caller to judge.
 pub(crate) fn sandbox_options(operation: &Operation) -> CallOptions {
+    data_options(operation).answer_reader(&SandboxAnswers)
+}
+
+/// The same where no sandbox answers.
+pub(crate) fn data_options(operation: &Operation) -> CallOptions {
     let options = CallOptions::new().retries(0).mints(operation.mints);
     match operation.permit() {
         Some(permit) => options.permit(permit),

@@ -3,6 +3,7 @@
 mod attempt;
 mod head;
 mod headers;
+mod peek;
 mod take;
 
 use std::future::Future;

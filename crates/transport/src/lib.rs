@@ -22,6 +22,7 @@
 
 #![deny(missing_docs)]
 
+mod answer;
 pub mod blocking;
 mod body;
 mod call;
@@ -45,6 +46,7 @@ pub mod simulation;
 mod single;
 mod tls;
 
+pub use answer::{AnswerReader, Reading};
 pub use body::{Body, BoxError, ResponseBody};
 pub use client::{Client, ClientBuilder};
 #[cfg(feature = "hickory-dns")]

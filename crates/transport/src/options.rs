@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use oncebox_policy::{DEFAULT_READ_IDLE_TIMEOUT, DEFAULT_REPLAY_BUFFER_LIMIT, DEFAULT_REQUEST_TIMEOUT, Permit, Policy};
 
+use crate::answer::AnswerReader;
+
 /// Streams that may be open on an HTTP/2 connection before the server's first SETTINGS.
 pub(crate) const DEFAULT_INITIAL_STREAMS: u32 = 10;
 
@@ -117,6 +119,7 @@ pub struct CallOptions {
     mints: bool,
     reconciles: bool,
     class: TrafficClass,
+    answer_reader: Option<&'static dyn AnswerReader>,
 }
 
 impl CallOptions {
@@ -202,6 +205,14 @@ impl CallOptions {
         self.reconciles = reconciles;
         self
     }
+
+    /// Who reads from an answer's body what its head does not say, before it is judged. What is read of it belongs to the
+    /// attempt: `request_timeout` bounds it, and a streaming response is handed on once it was looked at. Default: nobody.
+    #[must_use]
+    pub fn answer_reader(mut self, reader: &'static dyn AnswerReader) -> Self {
+        self.answer_reader = Some(reader);
+        self
+    }
 }
 
 /// A client's defaults.
@@ -241,6 +252,7 @@ pub(crate) struct Resolved {
     pub(crate) mints: bool,
     pub(crate) reconciles: bool,
     pub(crate) class: TrafficClass,
+    pub(crate) answer_reader: Option<&'static dyn AnswerReader>,
 }
 
 impl Defaults {
@@ -259,6 +271,7 @@ impl Defaults {
             mints: options.mints,
             reconciles: options.reconciles,
             class: options.class,
+            answer_reader: options.answer_reader,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use connectrpc::ConnectError;
+use connectrpc::{ConnectError, ErrorCode};
 use oncebox_protocol::{ErrorBody, edge};
 use oncebox_transport::History;
 use oncebox_transport::policy::{Edge, Ledger, Outcome, ReturnReason};
@@ -87,7 +87,11 @@ impl Error {
             cause = current.source();
         }
         let text = readable(error.message.as_deref().unwrap_or_default());
-        let kind = match edge::classify_rpc(&text).map(|answer| answer.edge) {
+        // What other statuses than Connect's own become (Connect protocol, HTTP to error code): a file that was not found is
+        // no sandbox that was not found.
+        let from_between = matches!(error.code, ErrorCode::Unavailable | ErrorCode::Unknown);
+        let edge = edge::classify_rpc(&text).filter(|_| from_between);
+        let kind = match edge.map(|answer| answer.edge) {
             Some(Edge::NotRunning) => ErrorKind::SandboxNotRunning,
             Some(Edge::NotDelivered) => ErrorKind::SandboxUnreachable,
             None => kind_of_code(error.code),

@@ -19,7 +19,7 @@ use super::{Volume, VolumeEntry};
 use crate::client::AGENT;
 use crate::error::{Error, ErrorKind};
 use crate::files::{MAX_WHOLE_FILE, check_path};
-use crate::rpc::{query, read_error, sandbox_options, secret};
+use crate::rpc::{data_options, query, read_error, secret};
 
 /// How long the transfer of a file may take (protocol fact: what the official SDK allows).
 const FILE_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -291,7 +291,7 @@ struct Content<'a> {
 
 impl<'a> Content<'a> {
     fn new(operation: &'static Operation, action: &'static str, path: &'a str) -> Self {
-        let options = sandbox_options(operation);
+        let options = data_options(operation);
         Self { operation, action, path, query: Vec::new(), content_type: None, options }
     }
 

@@ -123,3 +123,49 @@ async fn what_was_provably_not_started_is_told_so() {
     assert!(!error.may_have_been_processed());
     assert_eq!(paths(&log), ["Start"]);
 }
+
+/// Its port opens only after a moment, or the sandbox is being woken: nothing was started by then.
+#[tokio::test]
+async fn a_start_that_was_not_delivered_is_sent_again() {
+    let refused: [fn(usize) -> Option<Answer>; 2] = [
+        |before| {
+            let closed =
+                r#"{"sandboxId":"i1","message":"The sandbox is running but port is not open","port":49983,"code":502}"#;
+            (before < 2).then(|| Answer::Json(502, closed.to_owned()))
+        },
+        |before| (before < 2).then(|| Answer::Json(409, r#"{"code":409,"message":"sandbox is transitioning"}"#.into())),
+    ];
+    for refused in refused {
+        let (sandbox, log) = scripted::sandbox(move |asked| {
+            let started = || Answer::Stream(whole(&[start(9), stdout(b"done"), exit(0)]), End::Whole);
+            asked.path.ends_with("/Start").then(|| refused(asked.before).unwrap_or_else(started))
+        })
+        .await;
+        let output = sandbox.commands().run("true").await.unwrap();
+        assert_eq!(output.stdout_text(), "done");
+        assert_eq!(paths(&log), ["Start", "Start", "Start"]);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_as_unavailable_before_it_began_is_retried_where_retries_are_given() {
+    for retries in [0, 2] {
+        let (sandbox, log) = scripted::sandbox(|asked| {
+            let busy = scripted::end_frame(r#"{"error":{"code":"unavailable","message":"busy"}}"#);
+            let started = || Answer::Stream(whole(&[start(9), exit(0)]), End::Whole);
+            let first = || Answer::Stream(busy.clone(), End::Whole);
+            asked.path.ends_with("/Start").then(|| if asked.before == 0 { first() } else { started() })
+        })
+        .await;
+        let sandbox = sandbox.with(CallOptions::new().retries(retries)).unwrap();
+        let result = sandbox.commands().run("true").await;
+        let starts = paths(&log).iter().filter(|path| *path == "Start").count();
+        if retries == 0 {
+            let error = result.unwrap_err();
+            assert_eq!(starts, 1);
+            assert!(error.to_string().contains("unavailable: busy; the sandbox is healthy"), "{error}");
+        } else {
+            assert_eq!((result.unwrap().exit_code(), starts), (0, 2));
+        }
+    }
+}

@@ -4,8 +4,8 @@ mod replay;
 mod response;
 
 pub(crate) use replay::{AttemptBody, BodyUse, Replay, Upload};
-pub(crate) use response::Held;
 pub use response::ResponseBody;
+pub(crate) use response::{Begun, Held, Rest};
 
 use std::error::Error as StdError;
 use std::fmt;

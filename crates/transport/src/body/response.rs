@@ -22,8 +22,26 @@ pub struct ResponseBody {
     source: Source,
     idle: Option<IdleLimit>,
     received: u64,
+    /// What was read of it before it was handed on. In a box, since few are looked at.
+    begun: Option<Box<Begun>>,
     /// Freed after `source`, so that a slot is never handed on before the stream that filled it is gone.
     exchange: Option<Exchange>,
+}
+
+/// The part of a body that was read before it was handed on.
+pub(crate) struct Begun {
+    pub(crate) data: Bytes,
+    pub(crate) rest: Rest,
+}
+
+/// What follows it.
+pub(crate) enum Rest {
+    /// What still comes.
+    Comes,
+    /// Nothing.
+    Ended,
+    Trailers(Frame<Bytes>),
+    Failed(BodyError),
 }
 
 /// What a response holds on to. That of HTTP/2 is small, and so many are made that no box is made for it.
@@ -46,13 +64,19 @@ pub(crate) trait Held: Send {
 
 impl ResponseBody {
     pub(crate) fn http1(body: hyper::body::Incoming, exchange: Box<dyn Held>) -> Self {
-        Self { source: Source::Http1(body), idle: None, received: 0, exchange: Some(Exchange::Http1(exchange)) }
+        let exchange = Some(Exchange::Http1(exchange));
+        Self { source: Source::Http1(body), idle: None, received: 0, begun: None, exchange }
     }
 
     pub(crate) fn http2(stream: h2::RecvStream, held: H2Stream) -> Self {
         let source = Source::Http2 { stream, data_ended: false };
         let exchange = Some(Exchange::Http2 { _stream: held });
-        Self { source, idle: None, received: 0, exchange }
+        Self { source, idle: None, received: 0, begun: None, exchange }
+    }
+
+    /// The same body, of which this was read already.
+    pub(crate) fn begins_with(self, begun: Begun) -> Self {
+        Self { begun: Some(Box::new(begun)), ..self }
     }
 
     /// Frees what it occupies where nothing of it is to come, for those who may never read it.
@@ -113,6 +137,21 @@ impl Body for ResponseBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
+        if let Some(begun) = this.begun.take() {
+            let Begun { data, rest } = *begun;
+            if !data.is_empty() {
+                if !matches!(rest, Rest::Comes) {
+                    this.begun = Some(Box::new(Begun { data: Bytes::new(), rest }));
+                }
+                return Poll::Ready(Some(Ok(Frame::data(data))));
+            }
+            match rest {
+                Rest::Comes => {}
+                Rest::Ended => return Poll::Ready(None),
+                Rest::Trailers(frame) => return Poll::Ready(Some(Ok(frame))),
+                Rest::Failed(error) => return Poll::Ready(Some(Err(error))),
+            }
+        }
         let failure = match this.poll_source(cx) {
             Poll::Pending => match this.idle.as_mut().map(|idle| idle.poll(cx)) {
                 Some(Poll::Ready(limit)) => BodyErrorKind::Idle(limit),
@@ -141,6 +180,9 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
+        if self.begun.is_some() {
+            return false;
+        }
         match &self.source {
             Source::Empty => true,
             Source::Http1(body) => body.is_end_stream(),
@@ -149,11 +191,19 @@ impl Body for ResponseBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.source {
+        let mut hint = match &self.source {
             Source::Http1(body) => body.size_hint(),
             Source::Empty => SizeHint::with_exact(0),
             Source::Http2 { .. } => SizeHint::default(),
+        };
+        if let Some(begun) = &self.begun {
+            let more = begun.data.len() as u64;
+            if let Some(upper) = hint.upper() {
+                hint.set_upper(upper.saturating_add(more));
+            }
+            hint.set_lower(hint.lower().saturating_add(more));
         }
+        hint
     }
 }
 

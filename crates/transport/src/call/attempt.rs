@@ -12,7 +12,9 @@ use http_body::Body as _;
 use oncebox_policy::{Attempt, Outcome};
 
 use super::Running;
+use super::peek::{Peek, Peeked};
 use super::take::{Take, TooLarge};
+use crate::answer::Reading;
 use crate::body::{BoxError, ResponseBody};
 use crate::conn::{Exchange, Failure, H2Response};
 use crate::pool::{Answer, Began, Failed, Progress, Wanted};
@@ -44,9 +46,18 @@ enum State<'a, T: Take> {
     },
     /// Waits for a stream or a connection first. In a box, since it is much larger.
     Waits(Pin<Box<dyn Future<Output = Result<Answer, Failed>> + Send + 'a>>),
+    /// The response has begun, and its body is looked at. In a box, since few are.
+    Peeks(Box<Peeks>),
     /// The response has begun.
     Reads(Answered<T>),
     Over(Ended<T::Body>),
+}
+
+/// A response that is being looked at.
+struct Peeks {
+    facts: oncebox_policy::Response,
+    connection: Option<u64>,
+    peek: Peek,
 }
 
 /// A response that is being read.
@@ -132,7 +143,23 @@ impl<'a, T: Take> Making<'a, T> {
         let facts = response_facts(head.status.as_u16(), &head.headers);
         body.set_read_idle_timeout(call.options.read_idle_timeout);
         self.progress.reads_body();
+        if let Some(reader) = call.options.answer_reader.filter(|reader| reader.looks_at(&head)) {
+            self.state = State::Peeks(Box::new(Peeks { facts, connection, peek: Peek::new(reader, head, body) }));
+            return;
+        }
         let reading = call.take.take(body);
+        self.state = State::Reads(Answered { facts, head: Some(head), connection, reading });
+    }
+
+    /// The begin of the body said what it had to say.
+    fn peeked(&mut self, mut facts: oncebox_policy::Response, connection: Option<u64>, peeked: Peeked) {
+        let Peeked { head, body, reading } = peeked;
+        match reading {
+            Reading::More | Reading::Nothing => {}
+            Reading::Edge(edge) => facts.edge = Some(edge),
+            Reading::Like(status) => facts.status = status,
+        }
+        let reading = self.running.call.take.take(body);
         self.state = State::Reads(Answered { facts, head: Some(head), connection, reading });
     }
 
@@ -164,6 +191,11 @@ impl<T: Take> Future for Making<'_, T> {
                     Ok(Answer { connection, response }) => this.reads(Some(connection), response),
                     Err(failed) => this.failed(failed),
                 },
+                State::Peeks(peeks) => {
+                    let peeked = ready!(Pin::new(&mut peeks.peek).poll(cx));
+                    let (facts, connection) = (peeks.facts, peeks.connection);
+                    this.peeked(facts, connection, peeked);
+                }
                 State::Reads(answered) => {
                     let read = ready!(Pin::new(&mut answered.reading).poll(cx));
                     this.state = State::Over(answered.ended(read));
