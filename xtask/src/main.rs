@@ -6,6 +6,7 @@ mod command;
 mod compat;
 mod js;
 mod lint;
+mod python;
 mod setup;
 mod sim;
 mod soak;
@@ -17,6 +18,8 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask <task>
 
   test [--no-skip]    build and run every test whose tools are present; with --no-skip, a skipped test is a failure
+  test python         the Python package alone: its wheel built, installed and tested
+  dist python         its wheel and sdist as they are published, in target/wheels
   lint                formatting, clippy and documentation with warnings denied, generated files current
   compat [--write]    run the official SDKs and CLI on the local server and compare docs/compatibility.md, or write it
   codegen [--check]   write all generated files; with --check, fail if any is stale
@@ -39,6 +42,8 @@ fn main() -> ExitCode {
         ["test", "--no-skip"] => test::run_all(&root(), true),
         ["compat"] => compat::run(&root(), false),
         ["compat", "--write"] => compat::run(&root(), true),
+        ["test", "python"] => test::run_python(&root()),
+        ["dist", "python"] => python::dist(&root()),
         ["lint"] => lint::run_all(&root()),
         ["sim", "--seeds", seeds] => sim::run_all(&root(), seeds),
         ["soak", "--minutes", minutes] => soak::run_for(&root(), minutes),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{cargo, is_present, run, run_watched};
-use crate::{compat, js};
+use crate::{compat, js, python};
 
 /// A test prints this, its name and the reason when a tool or a kernel feature that it needs is missing.
 const SKIP_MARK: &str = "SKIP ";
@@ -22,8 +22,16 @@ pub(crate) fn run_all(root: &Path, no_skip: bool) -> Result<(), String> {
         report.take("documentation examples", run(&mut cargo(root, &["test", "--workspace", "--doc"])));
         report.suite("the official SDKs and CLI on the local server", compat::run_all(root, false));
         report.suite("JavaScript", js::run_all(root));
+        report.suite("the Python package", python::test(root));
     }
     report.finish(no_skip)
+}
+
+/// Runs the tests of the Python package alone.
+pub(crate) fn run_python(root: &Path) -> Result<(), String> {
+    let mut report = Report::default();
+    report.suite("the Python package", python::test(root));
+    report.finish(false)
 }
 
 /// nextest where it is installed, since it isolates tests from one another; else cargo's own runner.

@@ -1,0 +1,165 @@
+"""Waiting for operations, in threads and in event loops.
+
+An operation (``_core.Pending``) goes on by itself, on the process's IO thread. :func:`run_sync` blocks until it ends;
+:func:`run_async` suspends the current task. No object is bound to a loop: each loop has a *port*, one file descriptor that
+becomes readable when operations of this loop have ended, so that however many end at a time cost one wake-up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from . import _core
+
+if TYPE_CHECKING:
+    import trio
+    import trio.lowlevel
+
+T = TypeVar("T")
+
+
+def run_sync(operation: _core.Pending[T]) -> T:
+    """Waits for an operation. Ctrl-C gives it up."""
+    return operation.wait()
+
+
+async def run_async(operation: _core.Pending[T]) -> T:
+    """Waits for an operation in an event loop of asyncio or trio. Cancelling the task gives it up."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return await _trio_port().wait(operation)
+    return await _asyncio_port(loop).wait(operation)
+
+
+class _AsyncioPort:
+    """Where the operations of one asyncio loop end. It does not hold the loop, so that both can go."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._completions = _core.Completions()
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+        self._next = 0
+        loop.add_reader(self._completions.fileno(), self._drain)
+
+    async def wait(self, operation: _core.Pending[T]) -> T:
+        token = self._next
+        self._next += 1
+        if not operation.notify(self._completions, token):
+            future = asyncio.get_running_loop().create_future()
+            self._waiting[token] = future
+            try:
+                await future
+            except BaseException:
+                operation.cancel()
+                raise
+            finally:
+                self._waiting.pop(token, None)
+        return operation.take()
+
+    def _drain(self) -> None:
+        for token in self._completions.take():
+            future = self._waiting.pop(token, None)
+            if future is not None and not future.done():
+                future.set_result(None)
+
+
+class _TrioPort:
+    """Where the operations of one trio run end: a system task watches the descriptor."""
+
+    def __init__(self) -> None:
+        self._completions = _core.Completions()
+        self._waiting: dict[int, trio.lowlevel.Task] = {}
+        self._next = 0
+
+    async def wait(self, operation: _core.Pending[T]) -> T:
+        import trio.lowlevel
+
+        await trio.lowlevel.checkpoint_if_cancelled()
+        token = self._next
+        self._next += 1
+        if operation.notify(self._completions, token):
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        else:
+            self._waiting[token] = trio.lowlevel.current_task()
+
+            def abort(_: object) -> trio.lowlevel.Abort:
+                self._waiting.pop(token, None)
+                operation.cancel()
+                return trio.lowlevel.Abort.SUCCEEDED
+
+            await trio.lowlevel.wait_task_rescheduled(abort)
+        return operation.take()
+
+    async def watch(self) -> None:
+        import trio.lowlevel
+
+        while True:
+            await trio.lowlevel.wait_readable(self._completions.fileno())
+            for token in self._completions.take():
+                task = self._waiting.pop(token, None)
+                if task is not None:
+                    trio.lowlevel.reschedule(task)
+
+
+_asyncio_ports: WeakKeyDictionary[asyncio.AbstractEventLoop, _AsyncioPort] = WeakKeyDictionary()
+_trio_ports: Any = None
+_making = threading.Lock()
+
+
+def _asyncio_port(loop: asyncio.AbstractEventLoop) -> _AsyncioPort:
+    port = _asyncio_ports.get(loop)
+    if port is None:
+        with _making:
+            port = _asyncio_ports[loop] = _AsyncioPort(loop)
+    return port
+
+
+def _trio_port() -> _TrioPort:
+    global _trio_ports
+    if "trio" not in sys.modules:
+        raise RuntimeError("oncebox: no event loop of asyncio or trio is running in this thread")
+    import trio.lowlevel
+
+    with _making:
+        if _trio_ports is None:
+            _trio_ports = trio.lowlevel.RunVar("oncebox port", None)
+    port: _TrioPort | None = _trio_ports.get()
+    if port is None:
+        port = _TrioPort()
+        _trio_ports.set(port)
+        trio.lowlevel.spawn_system_task(port.watch, name="oncebox port")
+    return port
+
+
+#: Run before the IO thread ends, while it still works. Each bounds itself.
+_last_words: list[Any] = []
+
+
+def before_exit(action: Any) -> None:
+    """Has ``action()`` called when the interpreter ends, before the IO thread does."""
+    _last_words.append(action)
+
+
+def _end() -> None:
+    for action in _last_words:
+        action()
+    _core.shut_down()
+
+
+def _in_child() -> None:
+    global _making, _trio_ports
+    _core.after_fork_in_child()
+    # The parent's descriptors tell the parent; its locks are held by threads that are not here.
+    _making = threading.Lock()
+    _asyncio_ports.clear()
+    _trio_ports = None
+
+
+os.register_at_fork(before=_core.before_fork, after_in_parent=_core.after_fork_in_parent, after_in_child=_in_child)
+atexit.register(_end)

@@ -1,0 +1,38 @@
+//! `oncebox._core`: what Python needs of the Rust SDK, and nothing decided here.
+//!
+//! An operation is begun by a call that returns a [`Pending`](pending::Pending) at once, and goes on on the process's own
+//! IO thread, which never takes the interpreter's lock. Its result becomes a Python object when it is taken.
+
+mod client;
+mod completions;
+mod errors;
+mod local;
+mod options;
+mod pending;
+mod runtime;
+mod sandbox;
+
+use pyo3::prelude::*;
+
+/// The extension module. Everything in it is private to the package.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use super::client::Client;
+    #[pymodule_export]
+    use super::completions::Completions;
+    #[pymodule_export]
+    use super::local::Server;
+    #[pymodule_export]
+    use super::pending::Pending;
+    #[pymodule_export]
+    use super::runtime::{after_fork_in_child, after_fork_in_parent, before_fork, shut_down};
+    #[pymodule_export]
+    use super::sandbox::Sandbox;
+    use super::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,137 @@
+//! The process's own IO thread: made at the first operation, parked while the process forks, ended with the interpreter.
+//!
+//! Nothing that runs on it takes the interpreter's lock, so that neither can wait for the other.
+
+use std::sync::mpsc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{JoinHandle, ThreadId};
+use std::time::Duration;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+/// How long the end of the interpreter waits for threads that resolve names or touch files.
+const BLOCKING_LIMIT: Duration = Duration::from_secs(1);
+
+/// How long a fork waits for the IO thread to stand still. It answers within a turn of its loop; a thread that does not is
+/// stuck, and a fork is better than a hang.
+const PARK_LIMIT: Duration = Duration::from_secs(5);
+
+/// Only locked by who holds the interpreter's lock, and never while it is released: no thread is in it while another forks.
+static PROCESS: Mutex<Process> = Mutex::new(Process { io: None, parked: None, generation: 0, ended: None });
+
+struct Process {
+    io: Option<Io>,
+    /// Dropped, the IO thread goes on.
+    parked: Option<mpsc::Sender<()>>,
+    /// How many forks lie between this process and the one that imported the module.
+    generation: u64,
+    /// The thread that ended the IO thread.
+    ended: Option<ThreadId>,
+}
+
+struct Io {
+    handle: Handle,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+fn process() -> MutexGuard<'static, Process> {
+    PROCESS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where operations run.
+///
+/// # Errors
+///
+/// When the interpreter ends, or no thread can be made.
+pub(crate) fn handle(py: Python<'_>) -> PyResult<Handle> {
+    stand_still_at_the_end(py);
+    let mut process = process();
+    if process.ended.is_some() {
+        return Err(PyRuntimeError::new_err("oncebox: the interpreter is ending; nothing new can be begun"));
+    }
+    if let Some(io) = &process.io {
+        return Ok(io.handle.clone());
+    }
+    let io = start().map_err(|error| PyRuntimeError::new_err(format!("oncebox: no IO thread: {error}")))?;
+    Ok(process.io.insert(io).handle.clone())
+}
+
+/// Keeps a daemon thread where it is once the interpreter ends, as the interpreter itself does with one that wants its lock:
+/// it would only print an error that is none.
+pub(crate) fn stand_still_at_the_end(py: Python<'_>) {
+    let ended = process().ended;
+    if ended.is_some_and(|by| by != std::thread::current().id()) {
+        py.detach(|| {
+            loop {
+                std::thread::park();
+            }
+        });
+    }
+}
+
+/// Which process this is: what was begun before a fork belongs to the parent.
+pub(crate) fn generation(_: Python<'_>) -> u64 {
+    process().generation
+}
+
+fn start() -> std::io::Result<Io> {
+    let runtime = Builder::new_current_thread().enable_all().thread_name("oncebox-blocking").build()?;
+    let handle = runtime.handle().clone();
+    let (stop, stopped) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("oncebox-io".into()).spawn(move || {
+        // Ends when it is told to, or when nobody is left who could tell it.
+        let _ = runtime.block_on(stopped);
+        runtime.shutdown_timeout(BLOCKING_LIMIT);
+    })?;
+    Ok(Io { handle, stop, thread })
+}
+
+/// Has the IO thread stand still, outside of any lock, so that a child's copies of those locks are free.
+#[pyfunction]
+pub(crate) fn before_fork(_py: Python<'_>) {
+    let mut process = process();
+    let Some(io) = &process.io else { return };
+    let (go, wait) = mpsc::channel::<()>();
+    let (tell, parked) = mpsc::channel();
+    io.handle.spawn(async move {
+        let _ = tell.send(());
+        let _ = wait.recv();
+    });
+    let _ = parked.recv_timeout(PARK_LIMIT);
+    process.parked = Some(go);
+}
+
+/// Lets the IO thread go on.
+#[pyfunction]
+pub(crate) fn after_fork_in_parent(_py: Python<'_>) {
+    process().parked = None;
+}
+
+/// Leaves the parent's IO thread, which a child does not have, and all that belongs to it: nothing of it is dropped, since
+/// that would say goodbye on the parent's connections.
+#[pyfunction]
+pub(crate) fn after_fork_in_child(_py: Python<'_>) {
+    let mut process = process();
+    std::mem::forget((process.io.take(), process.parked.take()));
+    process.generation += 1;
+    process.ended = None;
+}
+
+/// Ends the IO thread, and with it all that is under way.
+#[pyfunction]
+pub(crate) fn shut_down(py: Python<'_>) {
+    let io = {
+        let mut process = process();
+        process.ended = Some(std::thread::current().id());
+        process.io.take()
+    };
+    if let Some(Io { stop, thread, .. }) = io {
+        drop(stop);
+        // A thread that panicked has said so.
+        py.detach(|| drop(thread.join()));
+    }
+}

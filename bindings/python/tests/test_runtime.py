@@ -1,0 +1,169 @@
+"""The IO thread: waiting, cancelling, loops, threads, forks, signals, the interpreter's end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from socket import socket
+
+import pytest
+import trio
+from oncebox import InvalidArgumentException, Outcome, OutcomeUnknownException, _core
+from oncebox._run import run_async, run_sync
+
+Run = Callable[[Callable[[], Awaitable[object]]], object]
+LOOPS = [pytest.param(lambda work: asyncio.run(work()), id="asyncio"), pytest.param(trio.run, id="trio")]
+
+
+@pytest.fixture
+def silent() -> Iterator[tuple[_core.Client, socket]]:
+    """A client of a server that accepts connections and never answers."""
+    with socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(64)
+        port = listener.getsockname()[1]
+        yield _core.Client({"api_key": "k", "api_url": f"http://127.0.0.1:{port}", "cleanup_timeout": 0.2}), listener
+
+
+def test_what_is_waited_for_comes(client: _core.Client) -> None:
+    sandbox = run_sync(client.create())
+    assert sandbox.id.isalnum()
+    assert run_sync(sandbox.kill()) is True
+    assert run_sync(sandbox.kill()) is False
+
+
+@pytest.mark.parametrize("run", LOOPS)
+def test_one_client_in_one_loop_after_another(client: _core.Client, run: Run) -> None:
+    async def work() -> object:
+        sandbox = await run_async(client.create())
+        return await run_async(sandbox.kill())
+
+    assert run(work) is True
+    assert run(work) is True
+
+
+def test_a_deadline_is_an_error_with_its_history(silent: tuple[_core.Client, socket]) -> None:
+    client, _ = silent
+    with pytest.raises(OutcomeUnknownException, match="request_timeout") as caught:
+        run_sync(client.with_options({"request_timeout": 0.2}).create())
+    assert caught.value.may_have_been_processed
+    assert [attempt.outcome for attempt in caught.value.attempts] == [Outcome.TIMED_OUT]
+    assert caught.value.intent is not None
+
+
+def test_a_cancelled_task_gives_its_connection_up(silent: tuple[_core.Client, socket]) -> None:
+    client, listener = silent
+
+    async def work() -> None:
+        task = asyncio.ensure_future(run_async(client.create()))
+        peer, _ = await asyncio.to_thread(listener.accept)
+        await asyncio.to_thread(peer.recv, 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with peer:
+            # Reads to the end: the request's rest, and then that nobody is there any more.
+            peer.settimeout(10)
+            while await asyncio.to_thread(peer.recv, 65536):
+                pass
+
+    asyncio.run(work())
+
+
+def test_a_cancelled_scope_of_trio_gives_its_connection_up(silent: tuple[_core.Client, socket]) -> None:
+    client, listener = silent
+
+    async def work() -> bytes:
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(run_async, client.create())
+                peer, _ = await trio.to_thread.run_sync(listener.accept)
+                await trio.to_thread.run_sync(peer.recv, 1)
+                scope.cancel()
+        assert scope.cancelled_caught
+        with peer:
+            peer.settimeout(10)
+            data = peer.recv(65536)
+            while data:
+                data = peer.recv(65536)
+        return data
+
+    assert trio.run(work) == b""
+
+
+def test_many_end_in_one_loop(client: _core.Client) -> None:
+    async def work() -> list[list[str]]:
+        return await asyncio.gather(*(run_async(client.close()) for _ in range(1000)))
+
+    assert asyncio.run(work()) == [[]] * 1000
+
+
+def test_threads_wait_side_by_side(client: _core.Client) -> None:
+    results: list[object] = []
+
+    def work() -> None:
+        sandbox = run_sync(client.create())
+        results.append(run_sync(sandbox.kill()))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [True] * 4
+
+
+def test_a_signal_ends_the_wait(silent: tuple[_core.Client, socket]) -> None:
+    client, listener = silent
+
+    def interrupt() -> None:
+        peer, _ = listener.accept()
+        peer.recv(1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run_sync(client.create())
+    assert time.monotonic() - began < 30, "it waited for its deadline"
+    thread.join()
+
+
+@pytest.mark.parametrize("value", [True, -1, 2.0, "3", 1001, [], float("nan")])
+@pytest.mark.parametrize("option", ["retries", "connection_retries"])
+def test_counts_that_are_none_are_refused(option: str, value: object) -> None:
+    with pytest.raises(InvalidArgumentException, match=option):
+        _core.Client({"api_key": "k", option: value})
+
+
+@pytest.mark.parametrize("value", [True, -1, "3", float("nan"), float("inf"), -0.5])
+def test_times_that_are_none_are_refused(value: object) -> None:
+    with pytest.raises(InvalidArgumentException, match="request_timeout"):
+        _core.Client({"api_key": "k", "request_timeout": value})
+
+
+def test_an_unknown_option_is_refused() -> None:
+    with pytest.raises(InvalidArgumentException, match="retrise"):
+        _core.Client({"api_key": "k", "retrise": 1})
+
+
+CHILD = Path(__file__).parent / "child.py"
+
+
+@pytest.mark.parametrize("case", ["fork", "fork_busy", "fork_imported", "multiprocessing", "exit", "exit_in_thread"])
+def test_in_a_process_of_its_own(server: _core.Server, case: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "ignore::DeprecationWarning", str(CHILD), case, server.url],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")

@@ -1,0 +1,145 @@
+//! The Python package: its wheel built, installed, and tested as installed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::command::{cargo, is_present, run};
+use crate::test::{Outcome, TOOLS_FOLDER, target_folder, virtual_environment};
+
+/// Where the package is, below the repository's root.
+const PACKAGE: &str = "bindings/python";
+
+/// The Pythons that the wheel is tried on beside the one that runs all tests, where they are present.
+const OTHERS: [&str; 5] = ["python3.10", "python3.11", "python3.12", "python3.13", "python3.14"];
+
+/// Builds the wheel, installs it in an environment of its own, and runs everything there is for it.
+pub(crate) fn test(root: &Path) -> Outcome {
+    for program in ["python3", "node"] {
+        if !is_present(program) {
+            return Outcome::Skipped(format!("no {program}"));
+        }
+    }
+    match test_all(root) {
+        Ok(()) => Outcome::Passed,
+        Err(reason) => Outcome::Failed(reason),
+    }
+}
+
+/// The wheel of the package in `target/wheels`, as it is published. It takes minutes.
+pub(crate) fn dist(root: &Path) -> Result<(), String> {
+    let python = environment(root)?;
+    let wheel = build(root, &python, true)?;
+    run(package(root, &python).args(["-m", "maturin", "sdist", "--out"]).arg(wheels(root)))?;
+    println!("{}", wheel.display());
+    Ok(())
+}
+
+fn test_all(root: &Path) -> Result<(), String> {
+    let python = environment(root)?;
+    let wheel = build(root, &python, false)?;
+    install(&python, &wheel)?;
+    run(package(root, &python).args(["tools/twin.py", "--check"]))?;
+    run(package(root, &python).args(["-m", "ruff", "check"]))?;
+    run(package(root, &python).args(["-m", "ruff", "format", "--check"]))?;
+    // The package as it was installed: what is beside the tests is not it.
+    let site = site_packages(&python)?;
+    run(package(root, &python).args(["-m", "mypy", "--config-file", "pyproject.toml", "-p", "oncebox"]))?;
+    run(package(root, &python).args(["-m", "pyright", "--pythonpath"]).arg(&python))?;
+    run(package(root, &python).args(["-m", "pytest", "-q"]).env("ONCEBOX_TEST_INSTALLED_IN", site))?;
+    for name in OTHERS {
+        let Some(other) = find(name) else { continue };
+        smoke(root, name, &other, &wheel)?;
+    }
+    Ok(())
+}
+
+/// The wheel on another Python: installed, imported, used.
+fn smoke(root: &Path, name: &str, python: &Path, wheel: &Path) -> Result<(), String> {
+    let folder = root.join(TOOLS_FOLDER).join(format!("smoke-{name}"));
+    let own = folder.join("bin/python");
+    if !own.exists() {
+        run(Command::new(python).args(["-m", "venv"]).arg(&folder))?;
+    }
+    run(Command::new(&own)
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--force-reinstall"])
+        .arg(wheel))?;
+    run(package(root, &own).arg("tests/smoke.py"))
+}
+
+/// A Python by its name: on the path, or among pyenv's.
+fn find(name: &str) -> Option<PathBuf> {
+    let version = name.strip_prefix("python")?;
+    let pyenv = std::env::var_os("PYENV_ROOT").map(PathBuf::from);
+    let pyenv = pyenv.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".pyenv")))?;
+    let versions = fs::read_dir(pyenv.join("versions")).into_iter().flatten().flatten();
+    let of_pyenv = versions
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&format!("{version}.")))
+        .map(|entry| entry.path().join("bin/python"))
+        .find(|python| python.exists());
+    of_pyenv.or_else(|| is_present(name).then(|| PathBuf::from(name)))
+}
+
+fn environment(root: &Path) -> Result<PathBuf, String> {
+    virtual_environment(root, "python-binding", &root.join(PACKAGE).join("requirements-dev.txt"))
+}
+
+/// Builds the wheel with the helper of the local server in it. Release is as published: slow to build.
+fn build(root: &Path, python: &Path, release: bool) -> Result<PathBuf, String> {
+    let profile: &[&str] = if release { &["--release"] } else { &[] };
+    run(cargo(root, &["build", "--package", "oncebox-local"]).args(profile))?;
+    let helper = target_folder(root).join(if release { "release" } else { "debug" }).join("oncebox-envd");
+    let bin = root.join(PACKAGE).join("python/oncebox/_bin");
+    let failed = |error: std::io::Error| format!("{}: {error}", bin.display());
+    fs::create_dir_all(&bin).map_err(failed)?;
+    // A new file, since the old one may be running.
+    let placed = bin.join("oncebox-envd");
+    if placed.exists() {
+        fs::remove_file(&placed).map_err(failed)?;
+    }
+    fs::copy(&helper, &placed).map_err(failed)?;
+
+    let wheels = wheels(root);
+    for old in fs::read_dir(&wheels).into_iter().flatten().flatten() {
+        if old.file_name().to_string_lossy().ends_with(".whl") {
+            fs::remove_file(old.path()).map_err(|error| format!("{}: {error}", old.path().display()))?;
+        }
+    }
+    run(package(root, python)
+        .args(["-m", "maturin", "build", "--quiet", "--interpreter"])
+        .arg(python)
+        .args(profile)
+        .arg("--out")
+        .arg(&wheels))?;
+    let built = fs::read_dir(&wheels).into_iter().flatten().flatten().map(|entry| entry.path());
+    built
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|ending| ending == "whl"))
+        .ok_or_else(|| format!("maturin left no wheel in {}", wheels.display()))
+}
+
+fn wheels(root: &Path) -> PathBuf {
+    target_folder(root).join("wheels")
+}
+
+fn install(python: &Path, wheel: &Path) -> Result<(), String> {
+    run(Command::new(python)
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--force-reinstall", "--no-deps"])
+        .arg(wheel))
+}
+
+/// Where the environment has its packages.
+fn site_packages(python: &Path) -> Result<String, String> {
+    let asked = Command::new(python)
+        .args(["-c", "import sysconfig; print(sysconfig.get_path('platlib'))"])
+        .output()
+        .map_err(|error| format!("{}: {error}", python.display()))?;
+    Ok(String::from_utf8_lossy(&asked.stdout).trim().to_owned())
+}
+
+/// The Python, in the package's folder.
+fn package(root: &Path, python: &Path) -> Command {
+    let mut command = Command::new(python);
+    command.current_dir(root.join(PACKAGE));
+    command
+}
