@@ -19,6 +19,7 @@ const target = (name: Target, entry: string[]): UserConfig => ({
   outExtensions: () => ({ js: '.js', dts: '.d.ts' }),
   // Not by `alias`, which `paths` of tsconfig.json would overrule.
   plugins: [{ name: 'platform', resolveId: (id) => (id === '#platform' ? platform(name) : null) }],
+  copy: name === 'workerd' ? [{ from: 'src/policy/policy.wasm', to: 'dist/workerd/policy' }] : [],
   deps: { neverBundle: [/^node:/, /\.wasm$/] },
 });
 

@@ -11,6 +11,7 @@ mod setup;
 mod sim;
 mod soak;
 mod test;
+mod wasm;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ const USAGE: &str = "usage: cargo xtask <task>
   lint                formatting, clippy and documentation with warnings denied, generated files current
   compat [--write]    run the official SDKs and CLI on the local server and compare docs/compatibility.md, or write it
   codegen [--check]   write all generated files; with --check, fail if any is stale
+  wasm [--check]      build the policy for JavaScript as WebAssembly; with --check, compare it with the committed module
   setup --system      install what the tests need from Debian's packages
   sim --seeds N       client and server over a simulated network, for the seeds up to N
   soak --minutes N    clients under faults; descriptors, memory and calls under way are in the end what they were
@@ -48,6 +50,8 @@ fn main() -> ExitCode {
         ["sim", "--seeds", seeds] => sim::run_all(&root(), seeds),
         ["soak", "--minutes", minutes] => soak::run_for(&root(), minutes),
         ["setup", "--system"] => setup::system(),
+        ["wasm"] => wasm::run_all(&root(), false),
+        ["wasm", "--check"] => wasm::run_all(&root(), true),
         ["codegen"] => codegen::run(&root(), false),
         ["codegen", "--check"] => codegen::run(&root(), true),
         _ => Err(USAGE.to_owned()),

@@ -1,6 +1,6 @@
 // Checks the package as it is published: publint, the types by every way of importing them, and what each build may load.
 import { execFileSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -23,6 +23,9 @@ function noNodeInBrowsers() {
         /(?:from|import)\s*\(?\s*["'](node:[^"']+|fs|path|module|process|buffer)["']|createRequire/,
       );
       if (found) throw new Error(`dist/${build}/${file} loads ${found[1] ?? found[0]}`);
+      for (const [, path] of text.matchAll(/from ["'](\.[^"']+\.wasm)["']/g)) {
+        statSync(new URL(`../dist/${build}/${path}`, import.meta.url));
+      }
     }
   }
 }

@@ -1,3 +1,4 @@
+import { compileInlined } from '../policy/inlined.ts';
 import type { Platform, Runtime } from './types.ts';
 
 /** Node, and what loads Node's build: Bun and Deno. */
@@ -8,4 +9,5 @@ export const platform: Platform = {
     if (versions.deno !== undefined) return 'deno';
     return 'node';
   },
+  loadPolicy: compileInlined,
 };

@@ -5,4 +5,6 @@ export type Runtime = 'node' | 'bun' | 'deno' | 'browser' | 'workerd' | 'unknown
 export interface Platform {
   /** The runtime this code runs in. */
   readonly runtime: () => Runtime;
+  /** The policy's module, compiled. */
+  readonly loadPolicy: () => Promise<WebAssembly.Module>;
 }
