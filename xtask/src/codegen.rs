@@ -1,5 +1,6 @@
 //! Everything in this repository that is generated from `spec/`.
 
+mod javascript;
 mod operations;
 mod proto;
 mod specs;
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Folders of which every file is generated, so that a left-over is stale too.
-const FOLDERS: [&str; 2] = ["crates/protocol/src/generated", "spec/generated"];
+const FOLDERS: [&str; 3] = ["crates/protocol/src/generated", "spec/generated", "bindings/js/src/generated"];
 
 /// Writes all generated files, or with `check` only says which are stale.
 pub(crate) fn run(root: &Path, check: bool) -> Result<(), String> {
@@ -77,6 +78,13 @@ fn generate(root: &Path) -> Result<BTreeMap<PathBuf, String>, String> {
     let planes = operations::planes(&specs, rpcs)?;
     files.insert(rust.join("operations.rs"), rustfmt(root, &operations::rust(&planes))?);
     files.insert(Path::new(FOLDERS[1]).join("operations.json"), operations::json(&planes)?);
+    for (name, text) in [
+        ("operations.ts", javascript::operations(&planes)),
+        ("runtime-errors.ts", javascript::runtime_errors(root)?),
+        ("edge.ts", javascript::edge(root)?),
+    ] {
+        files.insert(Path::new(FOLDERS[2]).join(name), text);
+    }
     Ok(files)
 }
 

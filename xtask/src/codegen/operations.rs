@@ -16,11 +16,11 @@ pub(crate) struct Plane {
 
 /// One operation, checked.
 pub(crate) struct Operation {
-    entry: Entry,
-    repeat: Repeat,
+    pub(super) entry: Entry,
+    pub(super) repeat: Repeat,
 }
 
-enum Repeat {
+pub(crate) enum Repeat {
     Safe,
     Idempotent,
     ByTable(String),
