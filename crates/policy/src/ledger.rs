@@ -239,12 +239,26 @@ impl Ledger {
 /// The history as people read it: one attempt a line.
 impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Numbered { records: &self.records, first: 1 }.fmt(f)
+    }
+}
+
+/// Attempts as people read them: one a line, with its number.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbered<'a> {
+    /// The attempts.
+    pub records: &'a [Record],
+    /// The number of the first of them.
+    pub first: usize,
+}
+
+impl fmt::Display for Numbered<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, record) in self.records.iter().enumerate() {
             if index > 0 {
                 f.write_str("\n")?;
             }
-            write!(f, "  {}. ", index + 1)?;
-            record.fmt(f)?;
+            write!(f, "  {}. {record}", self.first + index)?;
         }
         Ok(())
     }

@@ -82,7 +82,7 @@ pub use budget::{BUDGET_CAPACITY, Budget, COST_STATUS, COST_UNKNOWN, REFILL_PER_
 pub use explain::{Effect, Explanation, Step, explain};
 pub use facts::{CallFacts, Permit, RequestBody};
 pub use judge::{judge, judge_adopted, judge_look_up, judge_reconciled, judge_traced};
-pub use ledger::{Attempt, ClosedLedger, Ledger, Purpose, Record};
+pub use ledger::{Attempt, ClosedLedger, Ledger, Numbered, Purpose, Record};
 pub use options::{
     CLEANUP_LOOKUPS, DEFAULT_CLEANUP_TIMEOUT, DEFAULT_SETTLE, IdempotencyKeys, MAX_TIMEOUT, OptionError, Options,
     Scope, retries_option, timeout_option,

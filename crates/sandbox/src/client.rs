@@ -16,6 +16,7 @@ use std::time::Duration;
 use oncebox_transport::HttpVersion;
 use oncebox_transport::policy::Policy;
 use oncebox_transport::policy::create::Intent;
+use tokio::time::Instant;
 
 use crate::config::Config;
 #[cfg(feature = "local")]
@@ -27,6 +28,7 @@ use crate::error::ErrorKind;
 use crate::once::{CreateOptions, Creates, Leftover, Order, Origin};
 use crate::options::{CallOptions, Own};
 use crate::sandbox::Sandbox;
+use crate::trail::Trail;
 
 /// A connection to one sandbox provider. Clones are cheap and share everything.
 ///
@@ -189,6 +191,25 @@ impl Client {
 
     pub(crate) fn own(&self) -> &Own {
         &self.own
+    }
+
+    /// The same client, whose calls are noted there, too.
+    pub(crate) fn gathering(&self, trail: Trail) -> Self {
+        Self { inner: Arc::clone(&self.inner), own: Arc::new(self.own.gathering(trail)) }
+    }
+
+    /// Notes a call that began then, where calls are gathered.
+    pub(crate) fn note<B>(
+        &self,
+        began: Instant,
+        ended: &Result<oncebox_transport::Response<B>, oncebox_transport::Error>,
+    ) {
+        if let Some(trail) = &self.own.trail {
+            match ended {
+                Ok(response) => trail.note(began, response.history().ledger().attempts()),
+                Err(error) => trail.note(began, error.attempts()),
+            }
+        }
     }
 
     /// What decides about repeats.

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use oncebox_transport::policy::{Ledger, Outcome, Record};
+use oncebox_transport::policy::{Numbered, Outcome, Purpose, Record};
 
 use crate::commands::CommandOutput;
 
@@ -29,7 +29,11 @@ struct Inner {
     message: String,
     status: Option<u16>,
     error_code: Option<String>,
-    ledger: Option<Ledger>,
+    attempts: Vec<Record>,
+    /// How many attempts were made before these.
+    left_out: usize,
+    /// These are the attempts of several calls: they say nothing of what failed that was not said already.
+    gathered: bool,
     retry_after: Option<Duration>,
     intent: Option<String>,
     candidates: Vec<String>,
@@ -47,14 +51,16 @@ impl Error {
         self.0.kind
     }
 
-    /// What is known of the call's last attempt. `None`: nothing was tried, or the call is a stream that had begun.
+    /// What is known of the call's last attempt; look-ups, which only find out what became of it, are none. `None`: nothing was
+    /// tried.
     pub fn outcome(&self) -> Option<&Outcome> {
-        self.attempts().last().map(|record| &record.outcome)
+        self.attempts().iter().rfind(|record| record.purpose == Purpose::Call).map(|record| &record.outcome)
     }
 
-    /// Every attempt of the call, oldest first.
+    /// Every attempt of the call, oldest first. Calls that belong together, such as those by which a stream is attached to
+    /// again, are told as one; of more than 64 attempts the oldest are left out.
     pub fn attempts(&self) -> &[Record] {
-        self.0.ledger.as_ref().map_or(&[], Ledger::attempts)
+        &self.0.attempts
     }
 
     /// The status of the server's answer, where there was one.
@@ -95,6 +101,9 @@ impl Error {
         }
         if self.0.begun {
             return true;
+        }
+        if self.0.gathered {
+            return false;
         }
         let last = match self.kind() {
             ErrorKind::OutcomeUnknown | ErrorKind::ConnectionLost => true,
@@ -157,14 +166,18 @@ impl fmt::Display for Error {
             write!(f, " (it may have made {})", self.candidates().join(", "))?;
         }
         // A transport error's message has the history already.
-        let is_told = self.0.source.as_ref().is_some_and(|source| source.is::<oncebox_transport::Error>());
-        match (&self.0.ledger, self.attempts().len()) {
-            (Some(ledger), count) if !is_told && (count > 1 || (count == 1 && self.0.status.is_none())) => {
-                let s = if count == 1 { "" } else { "s" };
-                write!(f, "; {count} attempt{s}:\n{ledger}")
-            }
-            _ => Ok(()),
+        let told = self.0.source.as_deref().and_then(|source| source.downcast_ref::<oncebox_transport::Error>());
+        let told = told.map_or(0, |error| error.attempts().len());
+        let (attempts, left_out) = (self.attempts(), self.0.left_out);
+        if attempts.len() <= told || (attempts.len() == 1 && self.0.status.is_some()) {
+            return Ok(());
         }
+        let s = if attempts.len() == 1 { "" } else { "s" };
+        write!(f, "; {} attempt{s}", left_out + attempts.len())?;
+        if left_out > 0 {
+            write!(f, ", the first {left_out} left out")?;
+        }
+        write!(f, ":\n{}", Numbered { records: attempts, first: left_out + 1 })
     }
 }
 

@@ -63,6 +63,7 @@ mod sandbox;
 mod secrets;
 mod shell;
 mod template;
+mod trail;
 mod volumes;
 
 pub use account::{Account, ApiKey, CreatedApiKey, Team};

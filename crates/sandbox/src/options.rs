@@ -7,6 +7,7 @@ use oncebox_protocol::SecretString;
 
 use crate::config;
 use crate::error::Error;
+use crate::trail::Trail;
 
 /// Options of single calls, in place of the client's: see [`Client::with`](crate::Client::with) and
 /// [`Sandbox::with`](crate::Sandbox::with). What is not set is as it was.
@@ -76,9 +77,16 @@ pub(crate) struct Own {
     pub(crate) headers: HeaderMap,
     pub(crate) api_headers: HeaderMap,
     pub(crate) api_key: Option<HeaderValue>,
+    /// Where the attempts of each call are noted besides.
+    pub(crate) trail: Option<Trail>,
 }
 
 impl Own {
+    /// These options for calls that belong together.
+    pub(crate) fn gathering(&self, trail: Trail) -> Self {
+        Self { trail: Some(trail), ..self.clone() }
+    }
+
     /// These options with others over them.
     pub(crate) fn with(&self, options: CallOptions) -> Result<Self, Error> {
         let retries = |name, given: Option<u32>| given.map(|n| config::retries(name, &n.to_string())).transpose();
@@ -98,6 +106,7 @@ impl Own {
             headers: over(&self.headers, "header", &options.headers)?,
             api_headers: over(&self.api_headers, "api_header", &options.api_headers)?,
             api_key: key.or_else(|| self.api_key.clone()),
+            trail: self.trail.clone(),
         })
     }
 

@@ -18,6 +18,8 @@ use oncebox_protocol::headers::{CONNECT_TIMEOUT_MS, KEEPALIVE_PING_INTERVAL, X_A
 use oncebox_protocol::{Operation, SecretString, Table, operations};
 use oncebox_transport::{Body, BodyError, BoxError, CallOptions, History, ResponseBody, TrafficClass};
 
+use tokio::time::Instant;
+
 use crate::answers::SandboxAnswers;
 use crate::client::AGENT;
 use crate::endpoint::ENVD_PORT;
@@ -122,13 +124,10 @@ impl Envd {
         if is_bulk(operation) {
             options = options.class(TrafficClass::Bulk);
         }
-        let response = self
-            .client
-            .transport()
-            .send(request, options)
-            .await
-            .map_err(|error| Error::transport(action, error))?
-            .into_http();
+        let began = Instant::now();
+        let ended = self.client.transport().send(request, options).await;
+        self.client.note(began, &ended);
+        let response = ended.map_err(|error| Error::transport(action, error))?.into_http();
         if response.status().is_success() {
             return Ok(response);
         }
@@ -269,11 +268,14 @@ impl RpcTransport {
         let request = Request::from_parts(head, body);
         let transport = self.client.transport();
         let failed = |error| Error::transport(action, error);
+        let began = Instant::now();
 
         if let Some(watch) = self.stream {
             // A silent command is not a dead connection: keepalives tell the two apart.
             let options = options.read_idle_timeout(watch.silence);
-            let response = transport.send(request, options).await.map_err(failed)?;
+            let ended = transport.send(request, options).await;
+            self.client.note(began, &ended);
+            let response = ended.map_err(failed)?;
             watch.lock().history = Some(response.history().clone());
             let response = response.into_http();
             if response.status().is_success() {
@@ -283,7 +285,9 @@ impl RpcTransport {
             let body = read_error(body).await;
             return connect_error_or_ours(action, Response::from_parts(head, body));
         }
-        let response = transport.send_collected(request, options).await.map_err(failed)?.into_http();
+        let ended = transport.send_collected(request, options).await;
+        self.client.note(began, &ended);
+        let response = ended.map_err(failed)?.into_http();
         if response.status().is_success() {
             return Ok(response.map(whole));
         }

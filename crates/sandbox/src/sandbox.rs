@@ -21,6 +21,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Response};
 use oncebox_protocol::{SecretString, api, operations};
+use tokio::time::Instant;
 
 use crate::Client;
 use crate::client::{ApiCall, parse};
@@ -30,6 +31,7 @@ use crate::files::Files;
 use crate::once::Fate;
 use crate::options::CallOptions;
 use crate::rpc::Envd;
+use crate::trail::Trail;
 
 /// The longest lifetime that can be asked for in one call. Servers have lower limits of their own.
 const MAX_LIFETIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -226,6 +228,33 @@ impl Sandbox {
         let client = self.inner.client.with(options)?;
         let envd = self.inner.envd.of(&client);
         Ok(Self { inner: Arc::new(Inner { client, envd, ..Inner::clone(&self.inner) }) })
+    }
+
+    /// The same handle, whose calls have one history from now on.
+    pub(crate) fn gathering(&self) -> Self {
+        self.gathering_in(Trail::new(Instant::now()))
+    }
+
+    /// The same handle, whose calls only find out what became of another.
+    pub(crate) fn looking_up(&self) -> Self {
+        match &self.client().own().trail {
+            Some(trail) => self.gathering_in(trail.of_look_ups()),
+            None => self.clone(),
+        }
+    }
+
+    pub(crate) fn gathering_in(&self, trail: Trail) -> Self {
+        let client = self.inner.client.gathering(trail);
+        let envd = self.inner.envd.of(&client);
+        Self { inner: Arc::new(Inner { client, envd, ..Inner::clone(&self.inner) }) }
+    }
+
+    /// Gives an error the history of all calls that belong together, where they are gathered.
+    pub(crate) fn tell(&self, error: Error) -> Error {
+        match &self.client().own().trail {
+            Some(trail) => trail.tell(error),
+            None => error,
+        }
     }
 
     /// Makes a control-plane call about it.

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use flaky::{Flaky, Manner};
 use futures_util::StreamExt;
 use oncebox::local::{Isolation, LocalServer};
+use oncebox::transport::policy::Purpose;
 use oncebox::{Body, Client, ErrorKind, FileEventKind, HttpVersion, Sandbox};
 
 /// A sandbox of a local server, whose connections can be cut.
@@ -122,6 +123,82 @@ async fn a_download_that_gets_nowhere_ends() {
     assert!(error.kind() == ErrorKind::ConnectionLost, "{error}");
     assert!(error.to_string().contains("5 times in a row") && error.to_string().contains("healthy"), "{error}");
     assert_eq!(flaky.cuts(), 6);
+    // The read, its resumes and the probe are one history.
+    let purposes: Vec<_> = error.attempts().iter().map(|record| record.purpose).collect();
+    assert_eq!(purposes, [[Purpose::Call; 6].as_slice(), &[Purpose::LookUp]].concat(), "{error}");
+    local.stop().await;
+}
+
+/// The last part comes whole, and of the old file: only a look at its end tells that another one took its place.
+#[tokio::test]
+async fn a_file_that_changes_while_its_last_part_is_read_is_not_called_whole() {
+    let cut_once =
+        Manner { cut_downloads_after: Some(LENGTH / 2), cuts_left: Some(1), hidden: vec!["etag"], ..Manner::default() };
+    let (local, flaky, sandbox) = sandbox(cut_once).await;
+    let files = sandbox.files();
+    files.write("data", noise(LENGTH)).await.unwrap();
+    age(&sandbox).await;
+    let mut stream = files.read_stream("data").await.unwrap();
+    let mut received = 0;
+    while received <= LENGTH / 2 {
+        received += stream.next().await.unwrap().unwrap().len();
+    }
+    assert_eq!(flaky.cuts(), 1, "it was resumed");
+    files.write("data", noise(LENGTH + 1).slice(1..)).await.unwrap();
+    let error = loop {
+        match stream.next().await {
+            Some(Ok(_)) => {}
+            end => break end.unwrap().unwrap_err(),
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::CannotResume, "{error}");
+    assert!(error.to_string().contains("it changed while it was read"), "{error}");
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn parts_that_were_joined_without_an_answer_are_found_joined() {
+    let (local, flaky, sandbox) = sandbox(Manner { loses_compose: true, ..Manner::default() }).await;
+    let folder = tempfile::tempdir().unwrap();
+    let from = folder.path().join("from");
+    let data = noise(17 << 20);
+    std::fs::write(&from, &data).unwrap();
+    let written = sandbox.files().upload(&from, "dir/large", |_, _| {}).await.unwrap();
+    assert_eq!(written.name, "large");
+    assert_eq!(sandbox.files().read("dir/large").await.unwrap(), data);
+    assert!(flaky.requests() > 0);
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn the_parts_of_an_upload_that_was_given_up_are_removed() {
+    let (local, _flaky, sandbox) = sandbox(Manner::default()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let from = folder.path().join("from");
+    std::fs::write(&from, noise(40 << 20)).unwrap();
+    let (part_is_there, mut is_there) = tokio::sync::mpsc::unbounded_channel();
+    let upload = async {
+        let files = sandbox.files();
+        files
+            .upload(&from, "dir/large", move |_, _| {
+                let _ = part_is_there.send(());
+            })
+            .await
+    };
+    tokio::select! {
+        _ = upload => panic!("it was to be given up"),
+        _ = is_there.recv() => {}
+    }
+    let names = async || {
+        let left = sandbox.files().list("dir", 1).await.unwrap();
+        left.into_iter().map(|entry| entry.name).collect::<Vec<_>>()
+    };
+    let gone = async {
+        while !names().await.is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), gone).await.unwrap();
     local.stop().await;
 }
 

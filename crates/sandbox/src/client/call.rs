@@ -10,6 +10,7 @@ use oncebox_protocol::headers::X_API_KEY;
 use oncebox_transport::{Body, History};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use super::Client;
 use crate::config::api_key;
@@ -135,6 +136,17 @@ impl Client {
         }
     }
 
+    async fn send_noted(
+        &self,
+        request: Request<Body>,
+        options: oncebox_transport::CallOptions,
+    ) -> Result<oncebox_transport::Response<Bytes>, oncebox_transport::Error> {
+        let began = Instant::now();
+        let ended = self.transport().send_collected(request, options).await;
+        self.note(began, &ended);
+        ended
+    }
+
     /// Makes a control-plane call and reads its answer.
     pub(crate) async fn call(&self, call: ApiCall<'_>) -> Result<Response<Bytes>, Error> {
         let (operation, action) = (call.operation, call.action);
@@ -149,14 +161,14 @@ impl Client {
         let request = self.request(call).await?;
         let refused = request.headers().get(X_API_KEY).cloned();
         let failed = |error| Error::transport(action, error);
-        let mut response = self.transport().send_collected(request, options.clone()).await.map_err(failed)?;
+        let mut response = self.send_noted(request, options.clone()).await.map_err(failed)?;
         // A key that has run out: with the next one it is another request.
         if response.status() == http::StatusCode::UNAUTHORIZED
             && let Some(call) = again
         {
             self.new_key(action, refused).await?;
             let request = self.request(call).await?;
-            response = self.transport().send_collected(request, options).await.map_err(failed)?;
+            response = self.send_noted(request, options).await.map_err(failed)?;
         }
         let response = response.into_http();
         if response.status().is_success() {

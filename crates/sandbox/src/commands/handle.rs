@@ -11,6 +11,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream, StreamExt};
 use oncebox_protocol::envd::process::process_event::data_event::Output;
 use oncebox_protocol::envd::process::process_event::{EndEvent, Event};
+use oncebox_transport::History;
 use tokio::time::Instant;
 
 use super::dispatch::Marker;
@@ -21,6 +22,7 @@ use super::stream::{Attached, NoEvent, StreamOptions};
 use super::{Command, TerminalSize};
 use crate::error::{Error, ErrorKind};
 use crate::sandbox::Sandbox;
+use crate::trail::Trail;
 
 /// What [`Commands::connect`](super::Commands::connect) gathers at most.
 const DEFAULT_MAX_OUTPUT: usize = 64 << 20;
@@ -37,6 +39,8 @@ pub struct CommandHandle {
     /// A gap that was not yet told.
     gap: Option<String>,
     gaps: u32,
+    /// The sandbox once more, from the first cut on: its calls have one history with those before.
+    followed: Option<Sandbox>,
     /// Attached to again so often in a row, and nothing came of it.
     in_vain: u32,
     max_output: usize,
@@ -112,7 +116,7 @@ impl CommandHandle {
     }
 
     fn new(known: Known, attached: Attached, max_output: usize) -> Self {
-        Self { known, state: State::Open(attached), gap: None, gaps: 0, in_vain: 0, max_output }
+        Self { known, state: State::Open(attached), gap: None, gaps: 0, followed: None, in_vain: 0, max_output }
     }
 
     /// Tells first that what came before is lost.
@@ -246,8 +250,26 @@ impl CommandHandle {
         }
     }
 
-    fn cut(&mut self, how: String) {
-        self.state = State::Again(again(self.known.clone(), how, self.in_vain).boxed());
+    fn cut(&mut self, how: String, so_far: Option<History>) {
+        let Known { sandbox, started, .. } = &self.known;
+        let followed = self.followed.get_or_insert_with(|| {
+            let trail = Trail::new(*started);
+            if let Some(history) = so_far {
+                trail.note(*started, history.ledger().attempts());
+            }
+            sandbox.gathering_in(trail)
+        });
+        let known = Known { sandbox: followed.clone(), ..self.known.clone() };
+        self.state = State::Again(again(known, how, self.in_vain).boxed());
+    }
+
+    /// Nothing follows this.
+    fn fails(&mut self, error: Error) -> Error {
+        self.state = State::Ended;
+        match &self.followed {
+            Some(sandbox) => sandbox.tell(error),
+            None => error,
+        }
     }
 }
 
@@ -268,11 +290,16 @@ impl Stream for CommandHandle {
                             return Poll::Ready(Some(Ok(event)));
                         }
                     }
-                    Err(NoEvent::Cut(how)) => this.cut(how),
-                    Err(NoEvent::Told(error)) if is_passing(error.code) => this.cut(error.to_string()),
-                    Err(NoEvent::Told(error)) => {
-                        this.state = State::Ended;
-                        return Poll::Ready(Some(Err(this.known.failed(error))));
+                    Err(why) => {
+                        let history = attached.history();
+                        match why {
+                            NoEvent::Cut(how) => this.cut(how, history),
+                            NoEvent::Told(error) if is_passing(error.code) => this.cut(error.to_string(), history),
+                            NoEvent::Told(error) => {
+                                let error = this.known.failed(error);
+                                return Poll::Ready(Some(Err(this.fails(error))));
+                            }
+                        }
                     }
                 },
                 State::Again(again) => match ready!(again.poll_unpin(cx)) {
@@ -281,10 +308,7 @@ impl Stream for CommandHandle {
                         this.gap = Some(how);
                         this.state = State::Open(attached);
                     }
-                    Again::Failed(error) => {
-                        this.state = State::Ended;
-                        return Poll::Ready(Some(Err(error)));
-                    }
+                    Again::Failed(error) => return Poll::Ready(Some(Err(this.fails(error)))),
                 },
                 State::Ended => return Poll::Ready(None),
             }

@@ -75,10 +75,6 @@ pub(super) async fn again(known: Known, how: String, mut in_vain: u32) -> Again 
         message = format!("{message}; nothing came of {in_vain} reattachments in a row (reattachments)");
     }
     let error = Error::new(ErrorKind::ConnectionLost, ACTION, format!("{how}; {message}")).begun();
-    let error = match last.as_ref().and_then(Error::ledger) {
-        Some(ledger) => error.with_ledger(ledger),
-        None => error,
-    };
     Again::Failed(known.sandbox.after_loss(error).await)
 }
 

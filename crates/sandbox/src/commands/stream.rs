@@ -10,6 +10,8 @@ use futures_util::stream::{self, Stream, StreamExt};
 use oncebox_protocol::envd::process::process_event::Event;
 use oncebox_protocol::envd::process::{ConnectRequest, ConnectResponse, ProcessEvent, StartRequest, StartResponse};
 
+use oncebox_transport::History;
+
 use super::selector;
 use crate::error::{Error, ErrorKind};
 use crate::rpc::{CutWatch, KEEPALIVE, MISSED_KEEPALIVES, RpcCall};
@@ -160,6 +162,11 @@ impl Attached {
                 _ => return Err(NoEvent::Cut("the stream did not begin with a start".to_owned())),
             }
         }
+    }
+
+    /// The attempts of the call whose answer the stream is.
+    pub(super) fn history(&self) -> Option<History> {
+        self.watch.history()
     }
 
     /// The next event.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use connectrpc::{ConnectError, ErrorCode};
 use oncebox_protocol::{ErrorBody, edge};
 use oncebox_transport::History;
-use oncebox_transport::policy::{Edge, Ledger, Outcome, ReturnReason};
+use oncebox_transport::policy::{Edge, Ledger, Outcome, Record, ReturnReason};
 
 use super::kind::{is_missing_route, kind_of_code, kind_of_status};
 use super::{Error, ErrorKind, Inner};
@@ -35,7 +35,7 @@ impl Error {
         };
         let mut inner = Self::inner(kind, action, error.to_string());
         inner.retry_after = error.retry_after();
-        inner.ledger = Some(error.ledger().clone());
+        inner.attempts = error.attempts().to_vec();
         inner.source = Some(Box::new(error));
         Self(Arc::new(inner))
     }
@@ -68,8 +68,8 @@ impl Error {
         let mut inner = Self::inner(kind, action, message);
         inner.status = Some(status);
         inner.error_code = body.error_code;
-        inner.ledger = history.map(|history| history.ledger().clone());
-        inner.retry_after = inner.ledger.as_ref().and_then(retry_after);
+        inner.attempts = history.map(|history| history.ledger().attempts().to_vec()).unwrap_or_default();
+        inner.retry_after = retry_after(&inner.attempts);
         Self(Arc::new(inner))
     }
 
@@ -117,7 +117,16 @@ impl Error {
 
     /// Adds the history of a call that keeps its own.
     pub(crate) fn with_ledger(self, ledger: &Ledger) -> Self {
-        self.change(|inner| inner.ledger = Some(ledger.clone()))
+        self.change(|inner| inner.attempts = ledger.attempts().to_vec())
+    }
+
+    /// Gives it the history of all calls that belong together, this one's included.
+    pub(crate) fn with_history(self, attempts: Vec<Record>, left_out: usize) -> Self {
+        let begun = self.may_have_been_processed();
+        self.change(|inner| {
+            (inner.attempts, inner.left_out, inner.gathered) = (attempts, left_out, true);
+            inner.begun = begun;
+        })
     }
 
     /// Says that it was found out that nothing was done.
@@ -161,11 +170,6 @@ impl Error {
         })
     }
 
-    /// The history of the call, where it has one.
-    pub(crate) fn ledger(&self) -> Option<&Ledger> {
-        self.0.ledger.as_ref()
-    }
-
     /// Adds what came before the end.
     pub(crate) fn with_output(self, output: CommandOutput) -> Self {
         self.change(|inner| inner.output = Some(Box::new(output)))
@@ -205,7 +209,9 @@ impl Error {
                 message: shared.message.clone(),
                 status: shared.status,
                 error_code: shared.error_code.clone(),
-                ledger: shared.ledger.clone(),
+                attempts: shared.attempts.clone(),
+                left_out: shared.left_out,
+                gathered: shared.gathered,
                 retry_after: shared.retry_after,
                 intent: shared.intent.clone(),
                 candidates: shared.candidates.clone(),
@@ -226,7 +232,9 @@ impl Error {
             message: message.into(),
             status: None,
             error_code: None,
-            ledger: None,
+            attempts: Vec::new(),
+            left_out: 0,
+            gathered: false,
             retry_after: None,
             intent: None,
             candidates: Vec::new(),
@@ -238,8 +246,8 @@ impl Error {
     }
 }
 
-fn retry_after(ledger: &Ledger) -> Option<Duration> {
-    match ledger.attempts().last()?.outcome {
+fn retry_after(attempts: &[Record]) -> Option<Duration> {
+    match attempts.last()?.outcome {
         Outcome::Responded(response) => response.retry_after,
         _ => None,
     }

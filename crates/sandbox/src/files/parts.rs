@@ -17,6 +17,7 @@ use super::write::ACTION;
 use super::{Files, check_path};
 use crate::error::{Error, ErrorKind};
 use crate::rpc::header;
+use crate::sandbox::Sandbox;
 
 /// The size of a part, in bytes: large enough that its round trip does not count, small enough to be sent again.
 const PART: u64 = 16 << 20;
@@ -26,6 +27,9 @@ const IN_VAIN: u32 = 5;
 
 /// The first wait before a part is sent again; each further one is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
+
+/// How long the parts of an upload that was given up are tried to be removed.
+const CLEANUP: Duration = Duration::from_secs(30);
 
 /// What a file of this machine is read by, in bytes.
 const PIECE: u64 = 256 << 10;
@@ -38,7 +42,7 @@ impl Files<'_> {
     /// # Errors
     ///
     /// As [`write`](Self::write), and [`InvalidArgument`](ErrorKind::InvalidArgument) when the file cannot be read here.
-    /// Parts that are left after an error are removed.
+    /// Parts that are left after an error are removed; those of an upload that is given up are removed in the background.
     pub async fn upload(
         &self,
         from: impl AsRef<Path>,
@@ -53,20 +57,38 @@ impl Files<'_> {
             return Err(Error::invalid(format!("{}: it is no regular file", from.display())));
         }
         let size = metadata.len();
+        // Whatever it takes, it is one history.
+        let sandbox = self.sandbox.gathering();
+        let files = Files { sandbox: &sandbox, user: self.user };
+        files.upload_file(from, path, size, &mut progress).await.map_err(|error| sandbox.tell(error))
+    }
+
+    async fn upload_file(
+        &self,
+        from: &Path,
+        path: &str,
+        size: u64,
+        progress: &mut impl FnMut(u64, u64),
+    ) -> Result<WrittenFile, Error> {
         if size <= PART || !self.sandbox.composes().await? {
             let written = self.insistently(path, from, 0, size).await?;
             progress(size, size);
             return Ok(written);
         }
-        let mut parts = Vec::new();
-        let joined = self.in_parts(from, path, size, &mut parts, &mut progress).await;
+        let mut parts = Parts { sandbox: self.sandbox, user: self.user, names: Vec::new() };
+        let joined = self.in_parts(from, path, size, &mut parts.names, progress).await;
+        let names = std::mem::take(&mut parts.names);
         if joined.is_err() {
-            for part in &parts {
-                // What cannot be removed does no harm, and there is an error to tell of already.
-                let _ = self.remove(part).await;
-            }
+            self.remove_parts(&names).await;
         }
         joined
+    }
+
+    /// What cannot be removed does no harm, and whoever has it removed knows of what went wrong already.
+    async fn remove_parts(&self, names: &[String]) {
+        for part in names {
+            let _ = self.remove(part).await;
+        }
     }
 
     async fn in_parts(
@@ -151,6 +173,28 @@ impl Files<'_> {
     }
 }
 
+/// The parts of an upload under way: removed when it is given up.
+struct Parts<'a> {
+    sandbox: &'a Sandbox,
+    user: Option<&'a str>,
+    names: Vec<String>,
+}
+
+impl Drop for Parts<'_> {
+    fn drop(&mut self) {
+        let names = std::mem::take(&mut self.names);
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if names.is_empty() {
+            return;
+        }
+        let (sandbox, user) = (self.sandbox.clone(), self.user.map(str::to_owned));
+        runtime.spawn(async move {
+            let files = Files { sandbox: &sandbox, user: user.as_deref() };
+            let _ = tokio::time::timeout(CLEANUP, files.remove_parts(&names)).await;
+        });
+    }
+}
+
 /// Whether a whole file that is written again may go better (semantics: writing a whole file is idempotent).
 fn may_pass(error: &Error) -> bool {
     use ErrorKind as Kind;
@@ -190,7 +234,7 @@ fn pieces(
     .into_stream()
 }
 
-impl crate::Sandbox {
+impl Sandbox {
     /// Whether it joins files. Asked once.
     async fn composes(&self) -> Result<bool, Error> {
         if let Some(known) = self.known_to_compose().get() {

@@ -68,7 +68,7 @@ enum Same {
 impl Download {
     pub(super) async fn open(files: &Files<'_>, path: &str) -> Result<Self, Error> {
         let file =
-            Source { sandbox: files.sandbox.clone(), user: files.user.map(str::to_owned), path: path.to_owned() };
+            Source { sandbox: files.sandbox.gathering(), user: files.user.map(str::to_owned), path: path.to_owned() };
         let mut download = Self {
             file,
             body: None,
@@ -97,6 +97,11 @@ impl Download {
 
     /// The next piece; `None` at the end.
     pub(super) async fn piece(&mut self) -> Result<Option<Bytes>, Error> {
+        let piece = self.next_piece().await;
+        piece.map_err(|error| self.file.sandbox.tell(error))
+    }
+
+    async fn next_piece(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
             let Some(body) = &mut self.body else {
                 self.resume().await?;

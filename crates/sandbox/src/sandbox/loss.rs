@@ -21,7 +21,7 @@ impl Sandbox {
         }
         let once = CallOptions::new().retries(0).connection_retries(0).request_timeout(PROBE_TIMEOUT);
         let probe = match self.with(once) {
-            Ok(probe) => probe.is_running().await,
+            Ok(probe) => probe.looking_up().is_running().await,
             Err(wrong) => Err(wrong),
         };
         match probe {
@@ -48,7 +48,7 @@ impl Sandbox {
     async fn what_is_known(&self) -> String {
         let once = CallOptions::new().retries(0).connection_retries(0).request_timeout(PROBE_TIMEOUT);
         let asked = match self.with(once) {
-            Ok(probe) => probe.info().await,
+            Ok(probe) => probe.looking_up().info().await,
             Err(wrong) => Err(wrong),
         };
         match asked {

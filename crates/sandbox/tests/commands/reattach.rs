@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use oncebox::transport::policy::{Outcome, Purpose};
 use oncebox::{CallOptions, Command, CommandEvent, Error, ErrorKind, StreamOptions};
 
 use crate::scripted::{self, Answer, Asked, End, end_frame, exit, frame, paths, processes, start, stdout, whole};
@@ -68,6 +69,13 @@ async fn nothing_comes_of_five_reattachments_in_a_row_and_the_error_says_what_is
     assert!(error.may_have_been_processed());
     assert!(error.to_string().contains("process 7") && error.to_string().contains("the sandbox is healthy"), "{error}");
     assert_eq!(paths(&log).iter().filter(|path| *path == "Connect").count(), 5);
+    // All of it is one history: the start, each reattachment with a look at whose process it is, and the probe.
+    let purposes: Vec<_> = error.attempts().iter().map(|record| record.purpose).collect();
+    assert_eq!(purposes, [[Purpose::Call; 11].as_slice(), &[Purpose::LookUp]].concat(), "{error}");
+    assert_eq!(paths(&log).len(), purposes.len(), "{error}");
+    let times: Vec<_> = error.attempts().iter().map(|record| record.started).collect();
+    assert!(times.is_sorted() && times.last() > times.first(), "{error}");
+    assert!(matches!(error.outcome(), Some(Outcome::Responded(answer)) if answer.status == 200), "{error}");
 }
 
 #[tokio::test]

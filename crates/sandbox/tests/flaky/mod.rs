@@ -21,6 +21,8 @@ pub(crate) struct Manner {
     pub(crate) stores_half: bool,
     /// Knows no `/files/compose`.
     pub(crate) no_compose: bool,
+    /// Joins parts, and does not say so.
+    pub(crate) loses_compose: bool,
 }
 
 pub(crate) struct Flaky {
@@ -161,6 +163,9 @@ async fn pass(mut client: TcpStream, shared: &Shared) -> std::io::Result<()> {
                 return Ok::<(), std::io::Error>(());
             }
         };
+        if manner.loses_compose && line.contains("/files/compose") && !seen.starts_with(b"HTTP/1.1 4") {
+            return Ok(());
+        }
         let mut rest = seen.split_off(end);
         let answer = String::from_utf8_lossy(&seen).into_owned();
         manner.hidden.push("connection");

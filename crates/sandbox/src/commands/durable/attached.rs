@@ -38,6 +38,8 @@ const MAX_WORDS: usize = 1000;
 /// Dropping it leaves the command running. It is also a [`Stream`] of what the command does.
 pub struct DurableCommand {
     spool: Arc<Spool>,
+    /// The same for what is done besides.
+    control: Arc<Spool>,
     /// The command and the wrapper's arguments, until the wrapper has answered.
     launch: Option<(Command, Vec<String>)>,
     /// Whether it may have been started.
@@ -77,7 +79,9 @@ impl DurableCommand {
             max_output: launch.as_ref().map_or(DEFAULT_MAX_OUTPUT, |(command, _)| command.max_output_bytes()),
             begun: launch.is_none(),
             launch,
-            spool: Arc::new(spool),
+            // What it takes to follow it is one history.
+            spool: Arc::new(Spool { sandbox: spool.sandbox.gathering(), ..spool.clone() }),
+            control: Arc::new(spool),
             reader: random_hex()?,
             sessions: 0,
             offsets,
@@ -155,7 +159,7 @@ impl DurableCommand {
 
     /// What feeds and ends it, to be used beside [`next`](Self::next).
     pub fn control(&self) -> DurableControl {
-        DurableControl::new(&self.spool, &self.input)
+        DurableControl::new(&self.control, &self.input)
     }
 
     /// As [`DurableControl::send_stdin`].
@@ -192,7 +196,7 @@ impl DurableCommand {
     ///
     /// [`Conflict`](ErrorKind::Conflict) while it runs; when the sandbox cannot be asked.
     pub async fn forget(self) -> Result<(), Error> {
-        self.spool.forget().await.map(drop)
+        self.control.forget().await.map(drop)
     }
 
     /// Goes on until the wrapper has said something.
@@ -280,14 +284,11 @@ impl DurableCommand {
         // One that was cut may have been begun by the attempt before.
         let kind = if is_passing(&error) { ErrorKind::ConnectionLost } else { error.kind() };
         let mut told = Error::new(kind, ACTION, message);
-        if let Some(ledger) = error.ledger() {
-            told = told.with_ledger(ledger);
-        }
         if self.begun {
             told = told.begun();
         }
         let sandbox = self.spool.sandbox.clone();
-        self.state = State::Failing(async move { sandbox.after_loss(told).await }.boxed());
+        self.state = State::Failing(async move { sandbox.tell(sandbox.after_loss(told).await) }.boxed());
     }
 
     fn piece(&mut self, output: Output, bytes: Bytes) -> CommandEvent {

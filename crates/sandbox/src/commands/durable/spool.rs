@@ -96,6 +96,11 @@ impl Spool {
 
     /// Makes a call that changes something, and returns what it said last. It is repeated while the connection is lost.
     async fn change(&self, action: &'static str, call: Call) -> Result<Said, Error> {
+        let gathering = Self { sandbox: self.sandbox.gathering(), ..self.clone() };
+        gathering.change_at_last(action, call).await.map_err(|error| gathering.sandbox.tell(error))
+    }
+
+    async fn change_at_last(&self, action: &'static str, call: Call) -> Result<Said, Error> {
         let mut in_vain = 0;
         loop {
             let error = match self.once(action, &call).await {
