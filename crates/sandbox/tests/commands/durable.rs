@@ -93,6 +93,37 @@ async fn every_shell_keeps_outputs_ends_and_arguments_as_they_are() {
     host.server.stop().await;
 }
 
+/// As on Alpine: every small program that the wrapper uses is busybox's own.
+#[tokio::test]
+async fn the_wrapper_makes_do_with_busyboxs_own_programs() {
+    if !shells("the_wrapper_makes_do_with_busyboxs_own_programs").contains(&vec!["busybox", "sh"]) {
+        return;
+    }
+    let host = Host::start().await;
+    let commands = host.sandbox.commands();
+    let install = "mkdir applets && busybox --install -s applets && readlink -f applets/dd && pwd";
+    let installed = commands.run(sh(install)).await.unwrap().stdout_text();
+    let [dd, folder] = installed.lines().collect::<Vec<_>>()[..] else { panic!("{installed}") };
+    assert!(dd.ends_with("busybox"), "{dd}");
+    let shell = vec![format!("{folder}/applets/sh")];
+    let only = |command: Command| command.env("PATH", format!("{folder}/applets"));
+    let script = "readlink -f /proc/self/exe; head -c 3000000 /dev/zero | tr '\\0' x; echo end >&2; cat; exit 5";
+    let command = commands.durable(only(sh(script).stdin(true))).shell(shell.clone()).await.unwrap();
+    command.send_stdin("typed\n").await.unwrap();
+    command.close_stdin().await.unwrap();
+    let (out, err, code) = told(&command.wait().await.unwrap());
+    assert!(out == format!("{dd}\n{}typed\n", "x".repeat(3_000_000)), "{} bytes", out.len());
+    assert_eq!((err.as_str(), code), ("end\n", 5));
+    let killed = commands.durable(only(sh("sleep 60"))).shell(shell.clone()).await.unwrap();
+    assert!(killed.kill().await.unwrap());
+    assert_eq!(killed.wait().await.unwrap().exit.signal(), Some(9));
+    let limited = only(sh("sleep 60")).timeout(Duration::from_millis(300));
+    let limited = commands.durable(limited).shell(shell).await.unwrap().wait().await.unwrap();
+    assert!(limited.exit.timed_out, "{:?}", limited.exit);
+    host.client.close().await;
+    host.server.stop().await;
+}
+
 /// Without what differs from run to run, and the signals that a shell cannot pass on where `env` is too old.
 const SURROUNDINGS: &str = "pwd; umask; env | grep -v -E '^(_|SHLVL|ONCEBOX_COMMAND)=' | sort";
 
