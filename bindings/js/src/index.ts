@@ -1,2 +1,4 @@
-export { type Capabilities, capabilities } from './capabilities.ts';
+export { type Capabilities, capabilities, type Evidence } from './capabilities.ts';
+export type { NativeOptions } from './native/fetch.ts';
 export type { Runtime } from './platform/types.ts';
+export { openTransport, type Transport, type TransportOptions } from './transport.ts';

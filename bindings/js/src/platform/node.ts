@@ -1,8 +1,10 @@
+import { native } from '../native/index.ts';
 import { compileInlined } from '../policy/inlined.ts';
 import type { Platform, Runtime } from './types.ts';
 
 /** Node, and what loads Node's build: Bun and Deno. */
 export const platform: Platform = {
+  native,
   runtime: (): Runtime => {
     const { versions } = process as { versions: Record<string, string | undefined> };
     if (versions.bun !== undefined) return 'bun';

@@ -1,3 +1,5 @@
+import type { NativeTransport } from '../native/index.ts';
+
 /** A JavaScript runtime, as far as its differences matter here. */
 export type Runtime = 'node' | 'bun' | 'deno' | 'browser' | 'workerd' | 'unknown';
 
@@ -7,4 +9,6 @@ export interface Platform {
   readonly runtime: () => Runtime;
   /** The policy's module, compiled. */
   readonly loadPolicy: () => Promise<WebAssembly.Module>;
+  /** The native transport, where this runtime may load one. */
+  readonly native?: NativeTransport;
 }
