@@ -1,11 +1,13 @@
 //! The JavaScript package: built, typed, linted, tested, and looked at as it is published.
 
+use std::collections::BTreeSet;
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{is_present, run};
-use crate::test::Outcome;
+use crate::test::{Outcome, TOOLS_FOLDER, run_for_skips, target_folder};
 
 /// The package, below the repository's root.
 const PACKAGE: &str = "bindings/js";
@@ -16,18 +18,36 @@ const LEAST_NODE: u32 = 20;
 /// Its scripts, in the order in which they need one another.
 const SCRIPTS: [&str; 5] = ["build", "typecheck", "lint", "test", "check-package"];
 
-/// Runs all of its scripts.
-pub(crate) fn run_all(root: &Path) -> Outcome {
+/// Runs all of its scripts, with what cargo has built of the program and the addon.
+pub(crate) fn run_all(root: &Path, skipped: &mut BTreeSet<String>) -> Outcome {
     match package(root) {
         Ok(folder) => {
             let results = SCRIPTS.iter().map(|script| {
-                run(Command::new("npm").args(["run", "--silent", script]).current_dir(&folder).env("CI", "1"))
+                let mut npm = Command::new("npm");
+                npm.args(["run", "--silent", script]).current_dir(&folder).env("CI", "1").env("NO_COLOR", "1");
+                npm.env("ONCEBOX_BIN", target_folder(root).join("debug/oncebox"));
+                if let Some(addon) = addon(root) {
+                    npm.env("ONCEBOX_NATIVE", addon);
+                }
+                run_for_skips(&mut npm, skipped)
             });
             let failures: Vec<String> = results.filter_map(Result::err).collect();
             if failures.is_empty() { Outcome::Passed } else { Outcome::Failed(failures.join("; ")) }
         }
         Err(outcome) => outcome,
     }
+}
+
+/// The addon as it was built, under a name that Node takes for one. `None`: there is none, and tests of it are skipped.
+fn addon(root: &Path) -> Option<PathBuf> {
+    let built = target_folder(root).join("debug").join(format!("{DLL_PREFIX}oncebox_js{DLL_SUFFIX}"));
+    let folder = root.join(TOOLS_FOLDER).join("addon");
+    let addon = folder.join("oncebox.node");
+    fs::create_dir_all(&folder).ok()?;
+    // A process may have loaded the one before, which must not change under it.
+    fs::remove_file(&addon).ok();
+    fs::copy(built, &addon).ok()?;
+    Some(addon)
 }
 
 /// The package's folder, with what it needs installed.

@@ -19,6 +19,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask <task>
 
   test [--no-skip]    build and run every test whose tools are present; with --no-skip, a skipped test is a failure
+  test javascript     the JavaScript package alone: built, typed, linted, tested
   test python         the Python package alone: its wheel built, installed and tested
   dist python         its wheel and sdist as they are published, in target/wheels
   lint                formatting, clippy and documentation with warnings denied, generated files current
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         ["test", "--no-skip"] => test::run_all(&root(), true),
         ["compat"] => compat::run(&root(), false),
         ["compat", "--write"] => compat::run(&root(), true),
+        ["test", "javascript"] => test::run_javascript(&root()),
         ["test", "python"] => test::run_python(&root()),
         ["dist", "python"] => python::dist(&root()),
         ["lint"] => lint::run_all(&root()),

@@ -21,7 +21,8 @@ pub(crate) fn run_all(root: &Path, no_skip: bool) -> Result<(), String> {
         rust(root, &pythons(root), &mut report);
         report.take("documentation examples", run(&mut cargo(root, &["test", "--workspace", "--doc"])));
         report.suite("the official SDKs and CLI on the local server", compat::run_all(root, false));
-        report.suite("JavaScript", js::run_all(root));
+        let javascript = js::run_all(root, &mut report.skipped);
+        report.suite("JavaScript", javascript);
         report.suite("the Python package", python::test(root));
     }
     report.finish(no_skip)
@@ -31,6 +32,19 @@ pub(crate) fn run_all(root: &Path, no_skip: bool) -> Result<(), String> {
 pub(crate) fn run_python(root: &Path) -> Result<(), String> {
     let mut report = Report::default();
     report.suite("the Python package", python::test(root));
+    report.finish(false)
+}
+
+/// Builds what the JavaScript package needs, and runs its tests alone.
+pub(crate) fn run_javascript(root: &Path) -> Result<(), String> {
+    let mut report = Report::default();
+    let mut build = cargo(root, &["build"]);
+    for package in ["oncebox-cli", "oncebox-local", "oncebox-js"] {
+        build.args(["--package", package]);
+    }
+    report.take("build", run(&mut build));
+    let javascript = js::run_all(root, &mut report.skipped);
+    report.suite("JavaScript", javascript);
     report.finish(false)
 }
 
@@ -55,14 +69,17 @@ fn rust(root: &Path, pythons: &[(&str, PathBuf)], report: &mut Report) {
             wrapped.env(name, value);
         }
     }
-    let mut skipped = BTreeSet::new();
-    let result = run_watched(&mut wrapped, |line| {
+    let result = run_for_skips(&mut wrapped, &mut report.skipped);
+    report.take("Rust tests", result);
+}
+
+/// Runs tests, and takes down which of them say that they were skipped.
+pub(crate) fn run_for_skips(command: &mut Command, skipped: &mut BTreeSet<String>) -> Result<(), String> {
+    run_watched(command, |line| {
         if let Some(skip) = line.trim_start().strip_prefix(SKIP_MARK) {
             skipped.insert(skip.to_owned());
         }
-    });
-    report.skipped.extend(skipped);
-    report.take("Rust tests", result);
+    })
 }
 
 /// Pythons with what tests need of them, by the variables that name them: the `h2` package, an HTTP/2 client by others for

@@ -1,7 +1,9 @@
+import type { PolicyRecord } from '../policy/types.ts';
 import { type Addon, Kind, type NativeClient } from './addon.ts';
 import { type FailureJson, TransportError } from './error.ts';
+import { policyJson, type RecordJson, recordOf } from './history.ts';
 import type { Hub } from './hub.ts';
-import { type AttemptJson, CALL, type CallPlan, RUNS_CALLS } from './protocol.ts';
+import { CALL, type CallPlan, RUNS_CALLS } from './protocol.ts';
 import { type PlainRequest, plainRequest } from './request.ts';
 import { response } from './response.ts';
 import { type Upload, upload } from './upload.ts';
@@ -106,7 +108,7 @@ class Clients {
 
   #open(policy?: CallPlan['policy']): NativeClient {
     const { ca, ...others } = this.options;
-    const given = { ...others, policy, ca: ca === undefined ? undefined : [ca].flat() };
+    const given = { ...others, policy: policy && policyJson(policy), ca: ca === undefined ? undefined : [ca].flat() };
     return new this.addon.NativeClient(this.hub.port, JSON.stringify(given));
   }
 }
@@ -130,7 +132,7 @@ function send(addon: Addon, hub: Hub, client: NativeClient, request: PlainReques
     const number = hub.listen((news) => {
       if (news.kind === Kind.Attempt) {
         attempts += 1;
-        return tell(plan, JSON.parse(news.text) as AttemptJson, attempts);
+        return tell(plan, recordOf(JSON.parse(news.text) as RecordJson), attempts);
       }
       over();
       try {
@@ -155,7 +157,7 @@ function send(addon: Addon, hub: Hub, client: NativeClient, request: PlainReques
   });
 }
 
-function tell(plan: CallPlan, attempt: AttemptJson, number: number): void {
+function tell(plan: CallPlan, attempt: PolicyRecord, number: number): void {
   try {
     plan.onAttempt?.(attempt, number);
   } catch (error) {

@@ -4,6 +4,8 @@
  * this package.
  */
 
+import type { Outcome, Permit, Policy, PolicyRecord } from '../policy/types.ts';
+
 /** Is `true` on a `fetch` that replays and retries by the policy itself: it is handed the whole call, as {@link CallPlan}. */
 export const RUNS_CALLS: unique symbol = Symbol.for('oncebox.runsCalls') as never;
 
@@ -13,11 +15,8 @@ export const CALL: unique symbol = Symbol.for('oncebox.call') as never;
 /** Is `true` on an error that says by itself what is known of its call: see {@link CarriesOutcome}. */
 export const FAILURE: unique symbol = Symbol.for('oncebox.failure') as never;
 
-/** The attempts of the call that a response ended, as {@link AttemptJson}. */
+/** The attempts of the call that a response ended, as {@link PolicyRecord}. */
 export const ATTEMPTS: unique symbol = Symbol.for('oncebox.attempts') as never;
-
-/** Why an outcome that is unknown may be repeated. */
-export type PermitJson = 'safe_method' | 'idempotent_method' | 'operation_table' | 'idempotency_key';
 
 /** What one call may do. What is not given is the option of its transport; times are milliseconds, and 0 is none. */
 export interface CallPlan {
@@ -27,9 +26,9 @@ export interface CallPlan {
   readonly attemptTimeout?: number | undefined;
   readonly readIdleTimeout?: number | undefined;
   readonly writeIdleTimeout?: number | undefined;
-  /** All other switches of the policy, by the names of its vectors. Its counters are those above. */
-  readonly policy?: Readonly<Record<string, unknown>> | undefined;
-  readonly permit?: PermitJson | undefined;
+  /** All that decides about repeats. What is not given is the policy's default; `retries` and `connectionRetries` overrule it. */
+  readonly policy?: Partial<Policy> | undefined;
+  readonly permit?: Permit | undefined;
   /** The operation makes something new: even a 500 leaves its outcome unknown. */
   readonly mints?: boolean | undefined;
   /** The caller finds out what an unknown outcome did: it is never repeated. */
@@ -39,30 +38,16 @@ export interface CallPlan {
   /** The response is read whole within the attempt: one that is cut is an unknown outcome, not a broken stream. */
   readonly collect?: boolean | undefined;
   /** Is told of each attempt as it ends. `number` counts from 1. */
-  readonly onAttempt?: ((attempt: AttemptJson, number: number) => void) | undefined;
-}
-
-/** What is known of an attempt, as the policy's vectors have it: `{"not_sent": {"phase": "connect", …}}`. */
-export type OutcomeJson = Readonly<Record<string, unknown>> | string;
-
-/** One attempt in the history of a call, as the policy writes it. Times are seconds since the call began. */
-export interface AttemptJson {
-  readonly purpose: string;
-  readonly started: number;
-  readonly ended: number;
-  /** A number of the connection, unique in the process. */
-  readonly connection: number | null;
-  readonly outcome: OutcomeJson;
-  readonly verdict: unknown;
+  readonly onAttempt?: ((attempt: PolicyRecord, number: number) => void) | undefined;
 }
 
 /** An error that says what is known. */
 export interface CarriesOutcome {
   readonly [FAILURE]: true;
   /** What is known of the last attempt; `undefined`: nothing was tried. */
-  readonly outcome: OutcomeJson | undefined;
+  readonly outcome: Outcome | undefined;
   /** Every attempt, oldest first. */
-  readonly attempts: readonly AttemptJson[];
+  readonly attempts: readonly PolicyRecord[];
   /** Whether the server may have processed the request. `false` is a promise. */
   readonly mayHaveBeenProcessed: boolean;
 }

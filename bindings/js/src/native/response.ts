@@ -1,6 +1,8 @@
+import type { PolicyRecord } from '../policy/types.ts';
 import { Kind, type NativeBody, type News } from './addon.ts';
+import { type RecordJson, recordOf } from './history.ts';
 import type { Hub } from './hub.ts';
-import { ATTEMPTS, type AttemptJson } from './protocol.ts';
+import { ATTEMPTS } from './protocol.ts';
 
 /** Statuses whose responses have no body (Fetch Standard, "null body status"). */
 const WITHOUT_BODY = new Set([101, 103, 204, 205, 304]);
@@ -15,12 +17,12 @@ export function response(hub: Hub, url: string, method: string, news: News, sign
   if (whole) news.body?.cancel();
   const body = whole ? null : news.body ? rest(hub, news.body, news.data, signal) : news.data;
   const made = new Response(body, { status, headers });
-  let attempts: readonly AttemptJson[] | undefined;
+  let attempts: readonly PolicyRecord[] | undefined;
   return Object.defineProperties(made, {
     url: { value: url, configurable: true },
     [ATTEMPTS]: {
       get: () => {
-        attempts ??= JSON.parse(lines[2] ?? '[]') as AttemptJson[];
+        attempts ??= (JSON.parse(lines[2] ?? '[]') as RecordJson[]).map(recordOf);
         return attempts;
       },
       configurable: true,

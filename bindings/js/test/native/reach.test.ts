@@ -27,7 +27,7 @@ describe.skipIf(skip)('native transport: reach', () => {
         () => undefined,
         (error) => carriesOutcome(error) && error.outcome,
       );
-    expect(outcome).toMatchObject({ not_sent: { phase: 'tls' } });
+    expect(outcome).toMatchObject({ kind: 'not_sent', phase: 'tls' });
     const report = await server.stop();
     expect(report.totals.heads).toBe(1);
     expect(report.connections.some((connection) => connection.version === '2')).toBe(true);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { native } from '../../src/native/index.ts';
-import { ATTEMPTS, type AttemptJson, CALL, type CallPlan, carriesOutcome } from '../../src/native/protocol.ts';
+import { ATTEMPTS, CALL, type CallPlan, carriesOutcome } from '../../src/native/protocol.ts';
+import type { PolicyRecord } from '../../src/policy/types.ts';
 import { FaultServer } from '../../src/testing.ts';
 import { tools } from '../support/tools.ts';
 
@@ -9,7 +10,7 @@ const { skip } = tools('native transport: replays', 'program', 'addon');
 /** HTTP/2 without TLS, as the scripted servers speak it. */
 const open = (options = {}) => native.open({ httpVersion: '2', proxy: false, ...options });
 
-const attempts = (response: Response) => (response as unknown as { [ATTEMPTS]: AttemptJson[] })[ATTEMPTS];
+const attempts = (response: Response) => (response as unknown as { [ATTEMPTS]: PolicyRecord[] })[ATTEMPTS];
 
 const planned = (plan: CallPlan, init: RequestInit = {}) => ({ ...init, [CALL]: plan }) as RequestInit;
 
@@ -62,8 +63,8 @@ describe.skipIf(skip)('native transport: replays', () => {
   test('a refused stream is sent again, and the response has the history', async () => {
     await using server = await FaultServer.start({ rules: [{ at: 'request', when: { try: 1 }, do: ['refuse'] }] });
     const told: string[] = [];
-    const onAttempt = (attempt: AttemptJson, number: number) => {
-      told.push(`${number} ${Object.keys(attempt.outcome)}`);
+    const onAttempt = (attempt: PolicyRecord, number: number) => {
+      told.push(`${number} ${attempt.outcome.kind}`);
     };
     const init = planned(
       { retries: 0, onAttempt },
@@ -71,7 +72,7 @@ describe.skipIf(skip)('native transport: replays', () => {
     );
     const response = await open()(`${server.url}/`, init);
     expect(response.status).toBe(200);
-    expect(attempts(response).map(({ outcome }) => Object.keys(outcome)[0])).toEqual(['refused', 'responded']);
+    expect(attempts(response).map(({ outcome }) => outcome.kind)).toEqual(['refused', 'responded']);
     expect(told).toEqual(['1 refused', '2 responded']);
     const report = await server.stop();
     expect(report.requests.map(({ heads, processed }) => [heads, processed])).toEqual([[2, 1]]);
@@ -87,10 +88,23 @@ describe.skipIf(skip)('native transport: replays', () => {
     const error = await thrown(open()(`${server.url}/`, init));
     expect(error).toBeInstanceOf(TypeError);
     if (!carriesOutcome(error)) throw error;
-    expect(error.outcome).toEqual({ refused: { refused_stream: { stream_id: 1 } } });
+    expect(error.outcome).toEqual({ kind: 'refused', streamId: 1 });
     expect(error.attempts.length).toBe(1);
     expect(error.mayHaveBeenProcessed).toBe(false);
     expect((await server.stop()).requests[0]?.heads).toBe(1);
+  });
+
+  test('a stream above the last of a GOAWAY is refused, with its evidence', async () => {
+    await using server = await FaultServer.start({
+      rules: [{ at: 'request', do: [{ goaway: { last: { id: 0 }, debug: 'max_age' } }] }],
+    });
+    const init = planned({ connectionRetries: 0 }, { method: 'POST', body: 'x' });
+    const error = await thrown(open()(`${server.url}/`, init));
+    if (!carriesOutcome(error)) throw error;
+    const goaway = { streamId: 1, lastStreamId: 0, code: 0, debugData: 'max_age' };
+    expect(error.outcome).toEqual({ kind: 'refused', streamId: 1, goaway });
+    expect(error.attempts[0]?.verdict).toMatchObject({ kind: 'return', reason: 'connection_retries_used' });
+    expect(error.message).toContain('stream refused by GOAWAY: stream 1 above last stream id 0, NO_ERROR, max_age');
   });
 
   test('an answer that is lost after the effect is unknown, and nothing is sent twice', async () => {
@@ -99,7 +113,7 @@ describe.skipIf(skip)('native transport: replays', () => {
       open()(`${server.url}/`, { method: 'POST', body: 'x', headers: { 'x-request-id': 'a' } }),
     );
     if (!carriesOutcome(error)) throw error;
-    expect(Object.keys(error.outcome ?? {})).toEqual(['sent_unknown']);
+    expect(error.outcome).toMatchObject({ kind: 'sent_unknown', cause: 'connection_lost' });
     expect(error.mayHaveBeenProcessed).toBe(true);
     expect((await server.stop()).requests.map(({ heads, processed }) => [heads, processed])).toEqual([[1, 1]]);
   });
@@ -113,7 +127,7 @@ describe.skipIf(skip)('native transport: replays', () => {
       fetch(`${server.url}/`, planned(plan, { method: 'POST', body: 'x', headers: { 'x-request-id': id } }));
     expect((await post('unpermitted', { retries: 3 })).status).toBe(502);
     expect((await post('permitted', { retries: 3, permit: 'idempotency_key' })).status).toBe(200);
-    expect((await post('trusted', { retries: 3, policy: { trust_bad_gateway: true } })).status).toBe(200);
+    expect((await post('trusted', { retries: 3, policy: { trustBadGateway: true } })).status).toBe(200);
     expect((await post('used up', { retries: 1, permit: 'operation_table' })).status).toBe(502);
     const heads = (await server.stop()).requests.map(({ id, heads }) => [id, heads]);
     expect(Object.fromEntries(heads)).toEqual({ unpermitted: 1, permitted: 3, trusted: 3, 'used up': 2 });
