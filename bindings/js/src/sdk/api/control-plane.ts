@@ -1,0 +1,107 @@
+/** Calls to the control plane: JSON there and back. */
+
+import type { ConnectionConfig } from '../config.ts';
+import { type OnceboxError, SandboxError } from '../errors.ts';
+import type { Answer, Call } from '../transport/sender.ts';
+import { type Classes, failed, refused } from './failure.ts';
+
+/** A request to the control plane. */
+export interface ApiRequest {
+  /** What is being done, in words. */
+  readonly action: string;
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** With the query. */
+  readonly path: string;
+  /** Sent as JSON. */
+  readonly json?: unknown;
+  readonly headers?: Record<string, string>;
+  readonly classes?: Classes;
+}
+
+/** Headers of each request to the control plane. */
+export function apiHeaders(config: ConnectionConfig): Record<string, string> {
+  return { ...config.userAgent, ...config.headers, 'X-API-KEY': config.requiredApiKey };
+}
+
+/** The call of a request. */
+export function apiCall(config: ConnectionConfig, request: ApiRequest): Call {
+  const headers: Record<string, string> = { Accept: 'application/json', ...apiHeaders(config), ...request.headers };
+  if (request.json !== undefined) headers['Content-Type'] = 'application/json';
+  return {
+    action: request.action,
+    plane: 'control_plane',
+    method: request.method,
+    base: config.apiUrl,
+    path: request.path,
+    headers,
+    body: request.json === undefined ? undefined : JSON.stringify(request.json),
+    read: 'whole',
+    requestTimeoutMs: config.requestTimeoutMs,
+    retries: config.retries,
+    connectionRetries: config.connectionRetries,
+    signal: config.signal,
+  };
+}
+
+/** Sends a request, whatever is answered. */
+export async function sendApi(config: ConnectionConfig, request: ApiRequest): Promise<Answer> {
+  const call = apiCall(config, request);
+  try {
+    return await config.sender.send(call);
+  } catch (error) {
+    throw failed(request.action, error);
+  }
+}
+
+/**
+ * Sends a request that must succeed.
+ *
+ * @returns its answer, read as JSON; `undefined` where there is nothing in it.
+ */
+export async function callApi<T>(config: ConnectionConfig, request: ApiRequest): Promise<T> {
+  return (await callApiWithHeaders<T>(config, request)).body;
+}
+
+/** The same, with the answer's headers. */
+export async function callApiWithHeaders<T>(
+  config: ConnectionConfig,
+  request: ApiRequest,
+): Promise<{ body: T; headers: Headers }> {
+  const answer = await sendApi(config, request);
+  if (answer.status < 200 || answer.status > 299) throw await refused(request.action, answer, request.classes);
+  return { body: await parsed<T>(request.action, answer), headers: answer.headers };
+}
+
+/**
+ * Sends a request for which one status is a plain no.
+ *
+ * @returns whether it was anything but that status.
+ */
+export async function callUnless(config: ConnectionConfig, status: number, request: ApiRequest): Promise<boolean> {
+  try {
+    await callApi(config, request);
+    return true;
+  } catch (error) {
+    if ((error as OnceboxError)?.statusCode === status) return false;
+    throw error;
+  }
+}
+
+/** Reads an answer's JSON. */
+export async function parsed<T>(action: string, answer: Answer): Promise<T> {
+  const text = await answer.response.text();
+  if (text.trim() === '') return undefined as T;
+  try {
+    return JSON.parse(text) as T;
+  } catch (cause) {
+    const evidence = { statusCode: answer.status, outcome: 'Responded', attempts: answer.attempts, cause } as const;
+    const message = `could not ${action}: the server's answer (${answer.status}) is no JSON: ${text.slice(0, 200)}`;
+    throw new SandboxError(message, evidence);
+  }
+}
+
+/** A text of an answer that must be there. */
+export function required(action: string, name: string, value: unknown): string {
+  if (typeof value === 'string' && value !== '') return value;
+  throw new SandboxError(`could not ${action}: the server's answer has no ${name}`);
+}

@@ -1,0 +1,135 @@
+/** What the failure of a call becomes: one of the official classes, with its evidence. */
+
+import {
+  AuthenticationError,
+  ConnectionLostError,
+  type Evidence,
+  GuestUnresponsiveError,
+  InvalidArgumentError,
+  NotDoneError,
+  NotEnoughSpaceError,
+  type OnceboxError,
+  OutcomeUnknownError,
+  RateLimitError,
+  SandboxError,
+  ServiceBusyError,
+  TimeoutError,
+  UnsupportedError,
+} from '../errors.ts';
+import { type Answer, CallError } from '../transport/sender.ts';
+
+/** A class of errors. */
+export type ErrorClass = new (message: string, evidence?: Evidence) => OnceboxError;
+
+/** Which classes an operation's failures have, where they are not the usual ones. */
+export interface Classes {
+  /** Of 404. */
+  readonly notFound?: ErrorClass;
+  /** Of what has no class of its own. Default: SandboxError. */
+  readonly other?: ErrorClass;
+}
+
+/** What a server says about its refusal. */
+export interface Words {
+  readonly message: string;
+  readonly errorCode?: string;
+}
+
+/** The most that is shown of an answer that is no error of the protocol. */
+const MAX_WORDS = 300;
+
+/** What routers are known to write that know no such path, rather than no such thing. */
+const NO_ROUTE =
+  /404 page not found|no matching operation was found|no matching route|requested url was not found on the server|cannot (get|post|put|patch|delete) \/|route (get|post|put|patch|delete):\/|<title>404 not found<\/title>|^not found\s*$/i;
+
+/** Reads an answer's words, whatever it is. */
+export function words(text: string): Words {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    body = undefined;
+  }
+  if (typeof body === 'object' && body !== null && !Array.isArray(body)) {
+    const { message, error, detail, error_code } = body as Record<string, unknown>;
+    const said = [message, error, detail].find((each) => typeof each === 'string' && each !== '');
+    if (typeof said === 'string') {
+      return typeof error_code === 'string' ? { message: said, errorCode: error_code } : { message: said };
+    }
+  }
+  const shown = text.trim().replaceAll(/[^\P{Cc}\n]/gu, '');
+  return { message: shown.length > MAX_WORDS ? `${shown.slice(0, MAX_WORDS)}…` : shown };
+}
+
+/** What an answer that is no success becomes. Reads its body. */
+export async function refused(action: string, answer: Answer, classes: Classes = {}): Promise<OnceboxError> {
+  const text = await answer.response.text().catch(() => '');
+  return refusedWith(action, answer, words(text), classes);
+}
+
+/** The same, of words that were read already. */
+export function refusedWith(action: string, answer: Answer, said: Words, classes: Classes = {}): OnceboxError {
+  const { status } = answer;
+  const evidence: Evidence = {
+    statusCode: status,
+    errorCode: said.errorCode,
+    outcome: 'Responded',
+    attempts: answer.attempts,
+    retryAfter: retryAfter(answer.headers),
+  };
+  const tries = answer.attempts.length > 1 ? `, after ${answer.attempts.length} attempts` : '';
+  const message = `could not ${action}: ${said.message || 'the server gives no reason'} (${status}${tries})`;
+  if (said.errorCode === 'sandbox_snapshot_guest_agent_unresponsive')
+    return new GuestUnresponsiveError(message, evidence);
+  switch (status) {
+    case 400:
+      return new InvalidArgumentError(message, evidence);
+    case 401:
+      return new AuthenticationError(message, evidence);
+    case 404:
+      if (NO_ROUTE.test(said.message)) {
+        return new UnsupportedError(`could not ${action}: the server has no such operation (404)`, evidence);
+      }
+      return new (classes.notFound ?? classes.other ?? SandboxError)(message, evidence);
+    case 405:
+    case 501:
+      return new UnsupportedError(message, evidence);
+    case 429:
+      return new RateLimitError(message, evidence);
+    case 503:
+      return new ServiceBusyError(message, evidence);
+    case 507:
+      return new NotEnoughSpaceError(message, evidence);
+    default:
+      return new (classes.other ?? SandboxError)(message, evidence);
+  }
+}
+
+/** What a call that got no answer becomes. What is no failure of a call, such as the caller's abort, stays as it is. */
+export function failed(action: string, error: unknown): unknown {
+  if (!(error instanceof CallError)) return error;
+  const { outcome, attempts, retryAfter, cause } = error;
+  const evidence: Evidence = { outcome, attempts, retryAfter, cause };
+  const tries = attempts.length > 1 ? `, after ${attempts.length} attempts` : '';
+  const message = (what: string) => `could not ${action}: ${error.message}${tries}; ${what}`;
+  if (error.notDone) return new NotDoneError(message('it was certainly not done'), evidence);
+  switch (outcome) {
+    case 'TimedOut':
+      return new TimeoutError(message('nobody knows whether it was done'), evidence);
+    case 'Responded':
+      return new ConnectionLostError(message('the answer was cut'), evidence);
+    default:
+      return new OutcomeUnknownError(message('nobody knows whether it was done'), evidence);
+  }
+}
+
+/** How long a server wants to be left alone, in milliseconds: digits or an HTTP date, else nothing. */
+export function retryAfter(headers: Headers): number | undefined {
+  const value = headers.get('retry-after')?.trim();
+  if (!value) return undefined;
+  if (/^\d+$/.test(value)) return Math.min(Number(value), 2 ** 31 - 1) * 1000;
+  const at = Date.parse(value);
+  if (Number.isNaN(at) || !/[A-Za-z]{3}/.test(value)) return undefined;
+  const now = Date.parse(headers.get('date') ?? '');
+  return Math.max(0, at - (Number.isNaN(now) ? Date.now() : now));
+}

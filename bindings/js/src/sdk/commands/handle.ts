@@ -1,0 +1,246 @@
+/** A running command's output and end. */
+
+import { CommandExitError, type CommandResult, OutputLostError, SandboxError, UnsupportedError } from '../errors.ts';
+import type { Attached } from './attached.ts';
+import type { CommandEvent, Known } from './events.ts';
+import { type Feed, Feeds } from './feeds.ts';
+import { follow } from './follow.ts';
+
+/** Options of one request about a command. */
+export interface CommandRequestOpts {
+  /** How long the request may take, in **milliseconds**; 0: no limit. Default: the sandbox's, 60,000. */
+  requestTimeoutMs?: number | undefined;
+  /** Aborts it; its reason is thrown. */
+  signal?: AbortSignal | undefined;
+}
+
+/** What a handle does with what it is told. */
+export interface Sinks {
+  readonly onStdout?: ((data: string) => void | Promise<void>) | undefined;
+  readonly onStderr?: ((data: string) => void | Promise<void>) | undefined;
+  readonly onPty?: ((data: Uint8Array) => void | Promise<void>) | undefined;
+  readonly onGap?: ((reason: string) => void | Promise<void>) | undefined;
+  /** Whether output is kept for `wait` and for iterators that begin later. */
+  readonly retainOutput: boolean;
+  /** In bytes. */
+  readonly maxOutputBytes: number;
+}
+
+/** What a handle can ask of the sandbox. */
+export interface Controls {
+  kill(pid: number): Promise<boolean>;
+  sendStdin(pid: number, data: string | Uint8Array, opts?: CommandRequestOpts): Promise<void>;
+  closeStdin(pid: number, opts?: CommandRequestOpts): Promise<void>;
+}
+
+/**
+ * A command that runs, or ran. It is followed from the start on, whether or not anybody waits: callbacks are called in
+ * order, one at a time, and an asynchronous one is waited for before more is read.
+ *
+ * `for await (const event of handle)` gives its events; `handle.stream('stdout')` its bytes as a web stream. Leaving the
+ * loop stops neither the command nor `wait`.
+ */
+export class CommandHandle {
+  private readonly feeds: Feeds;
+  private readonly decoders = { stdout: decoder(), stderr: decoder() };
+  private readonly texts = { stdout: '', stderr: '' };
+  private readonly control: AbortController;
+  private readonly done: Promise<void>;
+  private bytes = 0;
+  private lastGap: string | undefined;
+  private result: { exitCode: number; error?: string | undefined } | undefined;
+
+  /** Made by `commands.run`, `commands.connect` and `pty.create`. */
+  constructor(
+    private readonly known: Omit<Known, 'signal'>,
+    attached: Attached,
+    control: AbortController,
+    private readonly sinks: Sinks,
+    private readonly controls: Controls,
+    gap?: string,
+  ) {
+    this.control = control;
+    this.feeds = new Feeds(sinks.retainOutput);
+    this.done = this.run(follow({ ...known, signal: control.signal }, attached, gap));
+    // Told to whoever waits; nobody has to.
+    this.done.catch(() => {});
+  }
+
+  /** The process's number in the sandbox. */
+  get pid(): number {
+    return this.known.pid;
+  }
+
+  /** The exit code; `undefined` while it runs, and where nobody knows. */
+  get exitCode(): number | undefined {
+    return this.result?.exitCode;
+  }
+
+  /** The daemon's words about how it ended, where it has any. */
+  get error(): string | undefined {
+    return this.result?.error;
+  }
+
+  /** What it wrote to its standard output until now; of a terminal, all output. */
+  get stdout(): string {
+    return this.texts.stdout;
+  }
+
+  /** What it wrote to its standard error until now. */
+  get stderr(): string {
+    return this.texts.stderr;
+  }
+
+  /** How often the stream was cut and attached to again. */
+  gaps = 0;
+
+  /**
+   * Waits until the command ends.
+   *
+   * @throws CommandExitError at an exit code other than 0; OutputLostError where a cut may have swallowed output;
+   * CommandLostError where nobody knows how it ended; TimeoutError after `timeoutMs`; what a callback threw.
+   */
+  async wait(): Promise<CommandResult> {
+    await this.done;
+    if (this.result === undefined) throw new SandboxError(`process ${this.pid} was disconnected from`);
+    const result: CommandResult = { ...this.result, stdout: this.stdout, stderr: this.stderr };
+    if (this.lastGap !== undefined && this.sinks.retainOutput) {
+      throw new OutputLostError(
+        `${this.lastGap}; process ${this.pid} was attached to again ${this.gaps} times and ended with exit code ` +
+          `${result.exitCode}, but what it wrote in between is lost`,
+        result,
+      );
+    }
+    if (result.exitCode !== 0) throw new CommandExitError(result);
+    return result;
+  }
+
+  /** Stops following. The command goes on; `commands.connect(pid)` follows it again. */
+  async disconnect(): Promise<void> {
+    this.control.abort(new SandboxError(`process ${this.pid} was disconnected from`));
+    await this.done.catch(() => {});
+  }
+
+  /**
+   * Kills the command by SIGKILL.
+   *
+   * @returns `false` where there was no such process any more.
+   */
+  kill(): Promise<boolean> {
+    return this.controls.kill(this.pid);
+  }
+
+  /** Writes to its standard input, or to its terminal. Needs `stdin: true` where it was started. */
+  sendStdin(data: string | Uint8Array, opts?: CommandRequestOpts): Promise<void> {
+    return this.controls.sendStdin(this.pid, data, opts);
+  }
+
+  /** Ends its standard input. */
+  closeStdin(opts?: CommandRequestOpts): Promise<void> {
+    return this.controls.closeStdin(this.pid, opts);
+  }
+
+  /** Events from the beginning on (without `retainOutput`: from now on), to the exit. What ends the following is thrown. */
+  [Symbol.asyncIterator](): AsyncIterableIterator<CommandEvent> {
+    return this.feeds.open();
+  }
+
+  /** The bytes of one output as a web stream, from the beginning on (without `retainOutput`: from now on). */
+  stream(output: 'stdout' | 'stderr' | 'pty' = 'stdout'): ReadableStream<Uint8Array> {
+    let feed: Feed | undefined;
+    return new ReadableStream<Uint8Array>(
+      {
+        start: () => {
+          feed = this.feeds.open();
+        },
+        pull: async (controller) => {
+          for (;;) {
+            const next = await feed?.next();
+            if (next === undefined || next.done) {
+              controller.close();
+              return;
+            }
+            if (next.value.type === output) {
+              controller.enqueue(next.value.data);
+              return;
+            }
+          }
+        },
+        cancel: () => void feed?.return(),
+      },
+      { highWaterMark: 0 },
+    );
+  }
+
+  /** Stops following, for `await using`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.disconnect();
+  }
+
+  private async run(events: AsyncGenerator<CommandEvent, void>): Promise<void> {
+    try {
+      for await (const event of events) {
+        await this.take(event);
+        await this.feeds.push(event);
+      }
+      this.feeds.end();
+    } catch (error) {
+      await this.flush().catch(() => {});
+      this.feeds.end(error);
+      throw error;
+    }
+  }
+
+  private async take(event: CommandEvent): Promise<void> {
+    switch (event.type) {
+      case 'stdout':
+      case 'stderr':
+        this.count(event.data);
+        await this.text(event.type, this.decoders[event.type].decode(event.data, { stream: true }));
+        return;
+      case 'pty':
+        this.count(event.data);
+        if (this.sinks.retainOutput) this.texts.stdout += this.decoders.stdout.decode(event.data, { stream: true });
+        await this.sinks.onPty?.(event.data);
+        return;
+      case 'gap':
+        // A character that was cut is not completed by what comes after the hole.
+        await this.flush();
+        this.gaps += 1;
+        this.lastGap = event.reason;
+        await this.sinks.onGap?.(event.reason);
+        return;
+      case 'exit':
+        await this.flush();
+        this.result = { exitCode: event.exitCode, error: event.error };
+    }
+  }
+
+  private count(data: Uint8Array): void {
+    if (!this.sinks.retainOutput) return;
+    this.bytes += data.length;
+    if (this.bytes <= this.sinks.maxOutputBytes) return;
+    throw new UnsupportedError(
+      `the output of process ${this.pid} is longer than ${this.sinks.maxOutputBytes} bytes (maxOutputBytes; ` +
+        'retainOutput: false keeps none of it); it goes on running',
+    );
+  }
+
+  private async text(output: 'stdout' | 'stderr', text: string): Promise<void> {
+    if (text === '') return;
+    if (this.sinks.retainOutput) this.texts[output] += text;
+    await (output === 'stdout' ? this.sinks.onStdout : this.sinks.onStderr)?.(text);
+  }
+
+  private async flush(): Promise<void> {
+    for (const output of ['stdout', 'stderr'] as const) {
+      const rest = this.decoders[output].decode();
+      await this.text(output, rest);
+    }
+  }
+}
+
+/** Whatever a program writes: what is no UTF-8 is replaced, and a byte order mark is output like any other. */
+function decoder(): TextDecoder {
+  return new TextDecoder('utf-8', { ignoreBOM: true });
+}

@@ -1,0 +1,218 @@
+/** The options of a connection: explicit, else of the environment, else the defaults. */
+
+import { baseUrl, checkDomain, DEFAULT_DOMAIN, directBase, ENVD_PORT, hostOf, sandboxBase } from './endpoints.ts';
+import { env } from './env.ts';
+import { AuthenticationError, InvalidArgumentError, UnsupportedError } from './errors.ts';
+import { isBrowser } from './runtime.ts';
+import { senderOf } from './transport/plain.ts';
+import type { Sender } from './transport/sender.ts';
+import { milliseconds, texts, whole } from './validate.ts';
+
+/** The version that is told to servers. */
+export const VERSION = '0.1.0';
+
+/** Where log lines go; `console` is one. */
+export interface Logger {
+  debug?: (...args: unknown[]) => void;
+  info?: (...args: unknown[]) => void;
+  warn?: (...args: unknown[]) => void;
+  error?: (...args: unknown[]) => void;
+}
+
+/** How to reach the service. Every option can be given to every call, too. */
+export interface ConnectionOpts {
+  /** The API key. Default: `E2B_API_KEY`. */
+  apiKey?: string | undefined;
+  /** Ignored: keys have no form that could be checked. */
+  validateApiKey?: boolean | undefined;
+  /** The service's domain, perhaps with a port. Default: `E2B_DOMAIN`, else `e2b.app`. */
+  domain?: string | undefined;
+  /** The control plane's address; a path in it is kept. Default: `E2B_API_URL`, else `https://api.<domain>`. */
+  apiUrl?: string | undefined;
+  /**
+   * The address of sandboxes, which are then told apart by headers; or one for each, by `{id}` and `{port}` in it.
+   * Default: `E2B_SANDBOX_URL`, else what follows from the domain.
+   */
+  sandboxUrl?: string | undefined;
+  /** Uses a service on this machine: `http://localhost:3000`. Default: `E2B_DEBUG`, else false. */
+  debug?: boolean | undefined;
+  /**
+   * How long a call may take, all its attempts together, in **milliseconds**; of a stream, until it begins. 0: no limit.
+   * Default: 60,000.
+   */
+  requestTimeoutMs?: number | undefined;
+  /**
+   * How often a call to the control plane may be sent again after an answer or an unknown outcome, where it may be.
+   * Default: 3. Calls to sandboxes and volumes: 0 unless given.
+   */
+  retries?: number | undefined;
+  /**
+   * How often a call may be sent again because nothing of it was sent, or it was refused. Default: what `retries` was
+   * given as, else `E2B_CONNECTION_RETRIES`, else 3.
+   */
+  connectionRetries?: number | undefined;
+  /** Gets a line for each thing worth telling. */
+  logger?: Logger | undefined;
+  /** More headers of requests to the control plane. The same as `apiHeaders`, which wins. */
+  headers?: Record<string, string> | undefined;
+  /** More headers of requests to the control plane. */
+  apiHeaders?: Record<string, string> | undefined;
+  /** A proxy's URL. Needs a `fetch` that can be told one; others refuse it with {@link UnsupportedError}. */
+  proxy?: string | undefined;
+  /** Aborts the call; its reason is thrown. */
+  signal?: AbortSignal | undefined;
+  /** What sends the requests. Default: the runtime's, looked up at each request. */
+  fetch?: typeof globalThis.fetch | undefined;
+}
+
+/** The official name of the same. */
+export type ConnectionConfigOpts = ConnectionOpts;
+
+/** A name of a user in a sandbox: `user`, `root`, or one that its template has. */
+export type Username = string;
+
+/** Options of a connection, read and checked. */
+export class ConnectionConfig {
+  /** The daemon's port in a sandbox. */
+  static envdPort = ENVD_PORT;
+  private static integration: string | undefined;
+
+  /** Adds a name to the `User-Agent` of all requests to come; `undefined` takes it away. */
+  static setIntegration(integration: string | undefined): void {
+    if (integration !== undefined && !/^[\x20-\x7e]+$/.test(integration)) {
+      throw new InvalidArgumentError('integration: it holds characters that a header cannot');
+    }
+    ConnectionConfig.integration = integration;
+  }
+
+  readonly debug: boolean;
+  readonly domain: string;
+  readonly apiUrl: string;
+  readonly volumeApiUrl: string | undefined;
+  readonly sandboxUrl?: string;
+  readonly logger?: Logger;
+  readonly requestTimeoutMs: number;
+  readonly retries: number;
+  /** What the caller gave for `retries`, where they did. */
+  readonly givenRetries: number | undefined;
+  readonly connectionRetries: number | undefined;
+  readonly apiKey?: string;
+  readonly validateApiKey?: boolean;
+  readonly headers?: Record<string, string>;
+  readonly requestSource?: string;
+  readonly proxy?: string;
+  readonly signal: AbortSignal | undefined;
+  private readonly fetch: typeof globalThis.fetch | undefined;
+
+  constructor(opts: ConnectionOpts = {}) {
+    this.debug = opts.debug ?? env('E2B_DEBUG')?.toLowerCase() === 'true';
+    this.domain = checkDomain(opts.domain ?? env('E2B_DOMAIN') ?? DEFAULT_DOMAIN);
+    const api = opts.apiUrl ?? env('E2B_API_URL');
+    const ofDomain = this.debug ? 'http://localhost:3000' : `https://api.${this.domain}`;
+    this.apiUrl = api === undefined ? ofDomain : baseUrl('apiUrl', api);
+    const sandboxes = opts.sandboxUrl ?? env('E2B_SANDBOX_URL');
+    if (sandboxes !== undefined) this.sandboxUrl = baseUrl('sandboxUrl', sandboxes);
+    const volumes = env('E2B_VOLUME_API_URL') ?? (this.debug ? 'http://localhost:8080' : undefined);
+    this.volumeApiUrl = volumes === undefined ? undefined : baseUrl('E2B_VOLUME_API_URL', volumes);
+    this.requestTimeoutMs = milliseconds('requestTimeoutMs', opts.requestTimeoutMs ?? 60_000);
+    this.givenRetries = opts.retries === undefined ? undefined : whole('retries', opts.retries, 0);
+    this.retries = this.givenRetries ?? 3;
+    this.connectionRetries = connectionRetries(opts);
+    const key = opts.apiKey ?? env('E2B_API_KEY');
+    if (key !== undefined) this.apiKey = headerValue('apiKey', key);
+    if (opts.validateApiKey !== undefined) this.validateApiKey = opts.validateApiKey;
+    if (opts.logger !== undefined) this.logger = opts.logger;
+    const headers = { ...texts('headers', opts.headers ?? {}), ...texts('apiHeaders', opts.apiHeaders ?? {}) };
+    for (const [name, value] of Object.entries(headers)) {
+      if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) {
+        throw new InvalidArgumentError(`headers: ${JSON.stringify(name)} is no name of a header`);
+      }
+      headerValue(`headers: ${name}`, value);
+    }
+    this.headers = headers;
+    const source = env('E2B_USER_AGENT_SOURCE');
+    if (source !== undefined) this.requestSource = source;
+    if (opts.proxy !== undefined) {
+      this.proxy = opts.proxy;
+      // The caller's own fetch is theirs to send through a proxy.
+      if (opts.fetch === undefined) {
+        throw new UnsupportedError(
+          "proxy: this runtime's fetch cannot be told a proxy; give a `fetch` that uses one, without this option",
+        );
+      }
+    }
+    this.signal = opts.signal;
+    this.fetch = opts.fetch;
+  }
+
+  /** Options of a call over those of its object; what a call leaves out, or gives as `undefined`, is the object's. */
+  static mergeOpts<T extends ConnectionOpts>(boundOpts: ConnectionOpts | undefined, opts?: T): T | undefined {
+    if (boundOpts === undefined) return opts;
+    const given = Object.entries(opts ?? {}).filter(([, value]) => value !== undefined);
+    return { ...boundOpts, ...Object.fromEntries(given) } as T;
+  }
+
+  /** Who sends the requests of this connection. */
+  get sender(): Sender {
+    return senderOf(this.fetch);
+  }
+
+  /**
+   * The key of the control plane.
+   *
+   * @throws AuthenticationError where there is none.
+   */
+  get requiredApiKey(): string {
+    if (this.apiKey !== undefined) return this.apiKey;
+    if (this.debug) return 'debug';
+    throw new AuthenticationError(
+      'there is no API key: give `apiKey`, or set the environment variable E2B_API_KEY; nothing was sent',
+    );
+  }
+
+  /** What says who sends a request. Browsers set their own. */
+  get userAgent(): Record<string, string> {
+    if (isBrowser()) return {};
+    const { integration } = ConnectionConfig;
+    const source = this.requestSource === undefined ? '' : ` source/${this.requestSource}`;
+    return { 'User-Agent': `oncebox-js/${VERSION}${integration ? ` ${integration}` : ''}${source}` };
+  }
+
+  /** One signal of a time limit, in milliseconds, and of another signal; absent where there is neither. */
+  getSignal(requestTimeoutMs: number = this.requestTimeoutMs, signal?: AbortSignal): AbortSignal | undefined {
+    const limit =
+      requestTimeoutMs > 0 ? AbortSignal.timeout(milliseconds('requestTimeoutMs', requestTimeoutMs)) : undefined;
+    if (limit === undefined || signal === undefined) return limit ?? signal;
+    return AbortSignal.any([limit, signal]);
+  }
+
+  /** The address of a port of a sandbox, for requests that carry the routing headers. */
+  getSandboxUrl(sandboxId: string, opts: { sandboxDomain: string; envdPort: number }): string {
+    return sandboxBase(this, sandboxId, opts.envdPort, opts.sandboxDomain, isBrowser());
+  }
+
+  /** The address of a port of a sandbox, for requests that carry none: signed URLs. */
+  getSandboxDirectUrl(sandboxId: string, opts: { sandboxDomain: string; envdPort: number }): string {
+    return directBase(this, sandboxId, opts.envdPort, opts.sandboxDomain);
+  }
+
+  /** The host of a port of a sandbox. */
+  getHost(sandboxId: string, port: number, sandboxDomain: string): string {
+    return hostOf(this, sandboxId, whole('port', port, 1, 65_535), sandboxDomain);
+  }
+}
+
+function connectionRetries(opts: ConnectionOpts): number | undefined {
+  if (opts.connectionRetries !== undefined) return whole('connectionRetries', opts.connectionRetries, 0);
+  if (opts.retries !== undefined) return undefined;
+  const variable = env('E2B_CONNECTION_RETRIES');
+  return variable === undefined ? undefined : whole('E2B_CONNECTION_RETRIES', Number(variable), 0);
+}
+
+/** A header's value: what fetch would refuse is refused before, without telling the value, which may be a secret. */
+function headerValue(option: string, value: unknown): string {
+  if (typeof value !== 'string' || value === '' || /[^\t\x20-\x7e\x80-\xff]/.test(value)) {
+    throw new InvalidArgumentError(`${option}: it is empty, or holds characters that a header cannot`);
+  }
+  return value;
+}

@@ -1,0 +1,196 @@
+/** Files in a sandbox. */
+
+import { query } from '../endpoints.ts';
+import type { CallLimits, Envd, Rpc } from '../envd/envd.ts';
+import { Refusal, rpcError } from '../envd/refusal.ts';
+import { FileNotFoundError } from '../errors.ts';
+import { milliseconds, text, whole } from '../validate.ts';
+import type { FileData } from './data.ts';
+import { type Get, readAs } from './download.ts';
+import { type EntryInfo, entryOf, type WireEntry, type WriteInfo } from './entry.ts';
+import { type FilesystemEvent, type WatchHandle, type WatchOpts, watch } from './watch.ts';
+import { type FilesystemWriteOpts, type WriteEntry, writeAll } from './write.ts';
+
+/** Options of a request about files. */
+export interface FilesystemRequestOpts extends CallLimits {
+  /** As whom; relative paths are relative to their home. Default: the template's user. */
+  user?: string | undefined;
+}
+
+/** Options of reading. */
+export interface FilesystemReadOpts extends FilesystemRequestOpts {
+  /** Lets it come compressed. Such a download is not resumed after a cut. Default: false. */
+  gzip?: boolean | undefined;
+  /** How long nothing may come, in **milliseconds**; 0: no limit. Default: 60,000. */
+  streamIdleTimeoutMs?: number | undefined;
+}
+
+/** Options of listing. */
+export interface FilesystemListOpts extends FilesystemRequestOpts {
+  /** How many levels, from 1 on. Default: 1. */
+  depth?: number | undefined;
+}
+
+/** Reads and writes a sandbox's files: `sandbox.files`. Paths are absolute, or relative to the user's home. */
+export class Filesystem {
+  constructor(private readonly envd: Envd) {}
+
+  /**
+   * Reads a file. A download that is cut goes on from the byte where it was cut, where it is certain that the file is the
+   * same.
+   *
+   * @throws FileNotFoundError; CannotResumeError of a stream that was cut and could not be gone on with.
+   */
+  read(path: string, opts?: FilesystemReadOpts & { format?: 'text' | undefined }): Promise<string>;
+  read(path: string, opts: FilesystemReadOpts & { format: 'bytes' }): Promise<Uint8Array>;
+  read(path: string, opts: FilesystemReadOpts & { format: 'blob' }): Promise<Blob>;
+  read(path: string, opts: FilesystemReadOpts & { format: 'stream' }): Promise<ReadableStream<Uint8Array>>;
+  async read(
+    path: string,
+    opts: FilesystemReadOpts & { format?: 'text' | 'bytes' | 'blob' | 'stream' | undefined } = {},
+  ): Promise<string | Uint8Array | Blob | ReadableStream<Uint8Array>> {
+    const action = `read the file ${text('path', path)}`;
+    const { format = 'text', gzip = false, user, requestTimeoutMs, signal = this.envd.config.signal } = opts;
+    const idleMs = milliseconds('streamIdleTimeoutMs', opts.streamIdleTimeoutMs ?? 60_000);
+    const get: Get = (headers, within) =>
+      this.envd.rest({
+        action,
+        method: 'GET',
+        path: `/files${query({ path, username: user })}`,
+        headers,
+        read: 'stream',
+        requestTimeoutMs,
+        signal: within,
+        classes: { notFound: FileNotFoundError },
+      });
+    return readAs(get, format, { action, gzip, idleMs, signal, envd: this.envd });
+  }
+
+  /**
+   * Writes a file, or many; directories above them are made. Each size is asked for afterwards (`verify`).
+   *
+   * What is written is not sent again by itself after an unknown outcome, unless `retries` was given for the sandbox.
+   *
+   * @throws NotEnoughSpaceError; InvalidArgumentError before anything is sent.
+   */
+  write(path: string, data: FileData, opts?: FilesystemWriteOpts): Promise<WriteInfo>;
+  write(files: WriteEntry[], opts?: FilesystemWriteOpts): Promise<WriteInfo[]>;
+  async write(
+    pathOrFiles: string | WriteEntry[],
+    dataOrOpts?: FileData | FilesystemWriteOpts,
+    opts: FilesystemWriteOpts = {},
+  ): Promise<WriteInfo | WriteInfo[]> {
+    if (Array.isArray(pathOrFiles)) return this.writeFiles(pathOrFiles, dataOrOpts as FilesystemWriteOpts | undefined);
+    const file = { path: pathOrFiles, data: dataOrOpts as FileData };
+    const [written] = await writeAll(this.envd, this, [file], opts);
+    return written as WriteInfo;
+  }
+
+  /** Writes many files, up to 1,000 or 16 MiB in one request. None: nothing is sent. */
+  async writeFiles(files: WriteEntry[], opts: FilesystemWriteOpts = {}): Promise<WriteInfo[]> {
+    return files.length === 0 ? [] : writeAll(this.envd, this, files, opts);
+  }
+
+  /**
+   * Lists a directory.
+   *
+   * @throws FileNotFoundError; InvalidArgumentError of what is no directory.
+   */
+  async list(path: string, opts: FilesystemListOpts = {}): Promise<EntryInfo[]> {
+    const depth = whole('depth', opts.depth ?? 1, 1, 2 ** 32 - 1);
+    const list = await this.call<{ entries?: WireEntry[] }>(
+      'list the directory',
+      'ListDir',
+      { path: text('path', path), depth },
+      opts,
+    );
+    return (list.entries ?? []).map(entryOf);
+  }
+
+  /**
+   * Makes a directory, and those above it.
+   *
+   * @returns `false` where it was there already.
+   */
+  async makeDir(path: string, opts: FilesystemRequestOpts = {}): Promise<boolean> {
+    try {
+      await this.tryCall('make the directory', 'MakeDir', { path: text('path', path) }, opts);
+      return true;
+    } catch (error) {
+      if (error instanceof Refusal && error.code === 'already_exists' && error.status === 409) {
+        if (!error.message.includes('transitioning')) return false;
+      }
+      throw await this.told('make the directory', error);
+    }
+  }
+
+  /** Moves a file or a directory; directories above the new path are made. */
+  async rename(oldPath: string, newPath: string, opts: FilesystemRequestOpts = {}): Promise<EntryInfo> {
+    const message = { source: text('oldPath', oldPath), destination: text('newPath', newPath) };
+    const moved = await this.call<{ entry?: WireEntry }>('rename', 'Move', message, opts);
+    return entryOf(moved.entry ?? {});
+  }
+
+  /** Removes a file, or a directory with all that is in it. What is not there is removed already. */
+  async remove(path: string, opts: FilesystemRequestOpts = {}): Promise<void> {
+    await this.call('remove', 'Remove', { path: text('path', path) }, opts);
+  }
+
+  /** Whether there is such a file or directory. */
+  async exists(path: string, opts: FilesystemRequestOpts = {}): Promise<boolean> {
+    try {
+      await this.tryCall('look for the file', 'Stat', { path: text('path', path) }, opts);
+      return true;
+    } catch (error) {
+      if (error instanceof Refusal && error.code === 'not_found') return false;
+      throw await this.told('look for the file', error);
+    }
+  }
+
+  /**
+   * Describes a file or a directory.
+   *
+   * @throws FileNotFoundError
+   */
+  async getInfo(path: string, opts: FilesystemRequestOpts = {}): Promise<EntryInfo> {
+    const { entry } = await this.call<{ entry?: WireEntry }>(
+      'describe the file',
+      'Stat',
+      { path: text('path', path) },
+      opts,
+    );
+    return entryOf(entry ?? {});
+  }
+
+  /**
+   * Watches a directory. A watch that is cut ends: `onExit` is told, since what changed meanwhile is not known.
+   *
+   * @throws FileNotFoundError; InvalidArgumentError of what is no directory.
+   */
+  watchDir(
+    path: string,
+    onEvent: (event: FilesystemEvent) => void | Promise<void>,
+    opts: WatchOpts = {},
+  ): Promise<WatchHandle> {
+    return watch(this.envd, text('path', path), onEvent, { signal: this.envd.config.signal, ...opts });
+  }
+
+  private async call<T>(action: string, method: string, message: unknown, opts: FilesystemRequestOpts): Promise<T> {
+    try {
+      return await this.tryCall<T>(action, method, message, opts);
+    } catch (error) {
+      throw await this.told(action, error);
+    }
+  }
+
+  private tryCall<T>(action: string, method: string, message: unknown, opts: FilesystemRequestOpts): Promise<T> {
+    const { user, requestTimeoutMs, signal } = opts;
+    const rpc: Rpc = { action, service: 'filesystem.Filesystem', method, message, user, requestTimeoutMs, signal };
+    return this.envd.tryUnary<T>(rpc);
+  }
+
+  private async told(action: string, error: unknown): Promise<unknown> {
+    if (!(error instanceof Refusal)) return error;
+    return this.envd.afterLoss(rpcError(action, error, { notFound: FileNotFoundError }));
+  }
+}

@@ -1,0 +1,155 @@
+/**
+ * Credentials on their way to git: by its standard input into a pipe that its credential helper reads.
+ *
+ * They are in no argument and in no environment variable, since both are told by the sandbox's process list, and in no file.
+ */
+
+import type { Commands } from '../commands/commands.ts';
+import { type CommandResult, InvalidArgumentError, UnsupportedError } from '../errors.ts';
+import { quote } from '../shell.ts';
+import { at, failure, git, runProgram, without } from './run.ts';
+import type { GitRequestOpts } from './types.ts';
+
+/** Reads the credentials, and runs git with a descriptor 9 from which they can be read as often as they are asked for. */
+const FEED = `IFS= read -r u && IFS= read -r p || exit 125
+exec 9< <(exec 2>/dev/null; while printf 'username=%s\\npassword=%s\\n\\n' "$u" "$p"; do :; done) || exit 125
+exec "$@" < /dev/null`;
+
+/** Git's helper: reads one answer from descriptor 9. */
+const HELPER = `!f() { [ "$1" = get ] || return 0; while IFS= read -r l <&9 && [ -n "$l" ]; do printf '%s\\n' "$l"; done; }; f`;
+
+/** Stores what it reads: in the file that is named first, or where git does. */
+const STORE = `IFS= read -r u && IFS= read -r p || exit 125
+printf 'protocol=%s\\nhost=%s\\nusername=%s\\npassword=%s\\n' "$2" "$3" "$u" "$p" |
+git credential-store \${1:+--file "$1"} store`;
+
+/** A name and a password that git can be told. */
+export class Credentials {
+  constructor(
+    private readonly username: string,
+    readonly password: string,
+  ) {
+    for (const [what, text] of [
+      ['username', username],
+      ['password', password],
+    ] as const) {
+      if (typeof text !== 'string' || text === '')
+        throw new InvalidArgumentError(`${what}: it is empty; give both, or none`);
+      // The text itself stays out of the message.
+      if (/[\n\r\0]/.test(text)) {
+        throw new InvalidArgumentError(`${what}: it holds a line break or NUL, which git cannot be told`);
+      }
+    }
+  }
+
+  /** What the options give; `undefined` where they give none. */
+  static of(opts: { username?: string | undefined; password?: string | undefined }): Credentials | undefined {
+    if (opts.username === undefined && opts.password === undefined) return undefined;
+    return new Credentials(opts.username ?? '', opts.password ?? '');
+  }
+
+  /** As they are fed. */
+  get lines(): string {
+    return `${this.username}\n${this.password}\n`;
+  }
+}
+
+/** A repository's URL without what is in it of a name and a password. */
+export interface SplitUrl {
+  readonly plain: string;
+  /** Of http and https alone. */
+  readonly url?: URL;
+  readonly credentials?: Credentials;
+}
+
+/** Takes credentials out of a URL. A path, an ssh URL, or what git alone understands, stays as it is. */
+export function split(text: string): SplitUrl {
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch {
+    return { plain: text };
+  }
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return { plain: text };
+  if (url.password === '') return { plain: text, url };
+  const credentials = new Credentials(decodeURIComponent(url.username), decodeURIComponent(url.password));
+  url.username = '';
+  url.password = '';
+  return { plain: url.href, url, credentials };
+}
+
+/** Runs git, as somebody where credentials are given. */
+export async function gitAs(
+  commands: Commands,
+  action: string,
+  credentials: Credentials | undefined,
+  url: URL | undefined,
+  args: readonly string[],
+  opts: GitRequestOpts,
+): Promise<CommandResult> {
+  if (credentials === undefined || url === undefined) return git(commands, action, args, opts);
+  // The first one takes away those that are configured: they would be told the password, and keep it.
+  const helper = ['-c', 'credential.helper=', '-c', `credential.${url.origin}.helper=${HELPER}`];
+  try {
+    const program = ['/bin/bash', '-c', FEED, 'git', 'git', ...helper, ...args];
+    return fed(action, await runProgram(commands, program, opts, credentials));
+  } catch (error) {
+    throw without(error, credentials.password);
+  }
+}
+
+/** Stores credentials where git looks for them in every repository of the user. */
+export async function store(
+  commands: Commands,
+  credentials: Credentials,
+  host: string,
+  protocol: string,
+  opts: GitRequestOpts,
+): Promise<CommandResult> {
+  await git(commands, 'configure git', ['config', '--global', '--replace-all', 'credential.helper', 'store'], opts);
+  return storeIn(commands, '', credentials, host, protocol, opts);
+}
+
+/** Stores credentials in a repository. */
+export async function storeInRepository(
+  commands: Commands,
+  path: string,
+  credentials: Credentials,
+  url: URL,
+  opts: GitRequestOpts,
+): Promise<void> {
+  const folder = await git(
+    commands,
+    "find the repository's folder",
+    at(path, ['rev-parse', '--absolute-git-dir']),
+    opts,
+  );
+  const file = `${folder.stdout.trimEnd()}/credentials`;
+  await storeIn(commands, file, credentials, url.host, url.protocol.slice(0, -1), opts);
+  const key = `credential.${url.origin}.helper`;
+  const args = ['config', '--local', '--replace-all', key, `store --file=${quote(file)}`];
+  await git(commands, 'configure git', at(path, args), opts);
+}
+
+async function storeIn(
+  commands: Commands,
+  file: string,
+  credentials: Credentials,
+  host: string,
+  protocol: string,
+  opts: GitRequestOpts,
+): Promise<CommandResult> {
+  const action = 'store the credentials';
+  try {
+    const program = ['/bin/bash', '-c', STORE, 'git', file, protocol, host];
+    return fed(action, await runProgram(commands, program, opts, credentials));
+  } catch (error) {
+    throw without(error, credentials.password);
+  }
+}
+
+function fed(action: string, result: CommandResult): CommandResult {
+  if (result.exitCode === 0) return result;
+  if (result.exitCode !== 125 && result.exitCode !== 127) throw failure(action, result);
+  throw new UnsupportedError(`could not ${action}: git could not be given the credentials: ${result.stderr.trim()}`);
+}

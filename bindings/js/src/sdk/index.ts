@@ -1,0 +1,61 @@
+/** The sandbox SDK, with the official one's names. */
+
+export { E2B, type E2BClientOpts } from './client.ts';
+export {
+  type CommandConnectOpts,
+  Commands,
+  type CommandStartOpts,
+  type FollowOpts,
+  type ProcessInfo,
+} from './commands/commands.ts';
+export type { CommandEvent } from './commands/events.ts';
+export { CommandHandle, type CommandRequestOpts } from './commands/handle.ts';
+export {
+  ConnectionConfig,
+  type ConnectionConfigOpts,
+  type ConnectionOpts,
+  type Logger,
+  type Username,
+} from './config.ts';
+export * from './errors.ts';
+export type { FileData } from './files/data.ts';
+export { type EntryInfo, FileType, type WriteInfo } from './files/entry.ts';
+export {
+  Filesystem,
+  type FilesystemListOpts,
+  type FilesystemReadOpts,
+  type FilesystemRequestOpts,
+} from './files/filesystem.ts';
+export { type FilesystemEvent, FilesystemEventType, WatchHandle, type WatchOpts } from './files/watch.ts';
+export type { FilesystemWriteOpts, WriteEntry } from './files/write.ts';
+export { Git } from './git/git.ts';
+export type * from './git/types.ts';
+export { Paginator } from './paginator.ts';
+export { Pty, type PtyConnectOpts, type PtyCreateOpts } from './pty.ts';
+export {
+  ALL_TRAFFIC,
+  type SandboxEgressProxyInfo,
+  type SandboxEgressProxyOpts,
+  type SandboxIamOpts,
+  type SandboxIamToken,
+  type SandboxIamTokenType,
+  type SandboxNetworkInfo,
+  type SandboxNetworkOpts,
+  type SandboxNetworkRule,
+  type SandboxNetworkRuleInfo,
+  type SandboxNetworkRules,
+  type SandboxNetworkSelector,
+  type SandboxNetworkSelectorContext,
+  type SandboxNetworkTransform,
+  type SandboxNetworkTransformContext,
+  type SandboxNetworkTransformResolver,
+  type SandboxNetworkUpdate,
+} from './sandbox/network.ts';
+export { SandboxPaginator, SnapshotPaginator } from './sandbox/paginators.ts';
+export { Sandbox, type SandboxConstructorOpts } from './sandbox/sandbox.ts';
+export { getSignature, type SignatureOpts } from './sandbox/signature.ts';
+export type * from './sandbox/types.ts';
+export * from './secret.ts';
+export type { Attempt, Outcome } from './transport/sender.ts';
+export * from './volume/volume.ts';
+export { type VolumeEntryStat, VolumeFileType } from './volume/wire.ts';

@@ -1,0 +1,39 @@
+/** Signatures of file URLs. */
+
+import { InvalidArgumentError, UnsupportedError } from '../errors.ts';
+import { whole } from '../validate.ts';
+
+/** What is signed. */
+export interface SignatureOpts {
+  /** As it is given, unresolved. */
+  path: string;
+  operation: 'read' | 'write';
+  /** As whom; `undefined`: the template's user. */
+  user: string | undefined;
+  /** For how many **seconds** it holds; absent: for ever. */
+  expirationInSeconds?: number | undefined;
+  /** The sandbox's token. */
+  envdAccessToken?: string | undefined;
+}
+
+/**
+ * Signs a file's URL.
+ *
+ * @returns the signature, and when it ends in unix seconds (`null`: never).
+ * @throws InvalidArgumentError without a token; UnsupportedError where there is no `crypto.subtle`: insecure pages have none.
+ */
+export async function getSignature(opts: SignatureOpts): Promise<{ signature: string; expiration: number | null }> {
+  const { path, operation, user, expirationInSeconds, envdAccessToken } = opts;
+  if (!envdAccessToken) throw new InvalidArgumentError('envdAccessToken: without it nothing can be signed');
+  const subtle = globalThis.crypto?.subtle;
+  if (subtle === undefined) throw new UnsupportedError('this runtime has no crypto.subtle, which signatures need');
+  const expiration =
+    expirationInSeconds === undefined
+      ? null
+      : Math.floor(Date.now() / 1000) + whole('useSignatureExpiration', expirationInSeconds, 1);
+  const end = expiration === null ? '' : `:${expiration}`;
+  const signed = `${path}:${operation}:${user ?? ''}:${envdAccessToken}${end}`;
+  const hash = await subtle.digest('SHA-256', new TextEncoder().encode(signed));
+  const base64 = btoa(String.fromCharCode(...new Uint8Array(hash))).replace(/=+$/, '');
+  return { signature: `v1_${base64}`, expiration };
+}
