@@ -1,4 +1,5 @@
 export { type Capabilities, capabilities, type Evidence } from './capabilities.ts';
 export type { NativeOptions } from './native/fetch.ts';
 export type { Runtime } from './platform/types.ts';
+export * from './sdk/index.ts';
 export { openTransport, type Transport, type TransportOptions } from './transport.ts';

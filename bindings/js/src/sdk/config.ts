@@ -173,7 +173,7 @@ export class ConnectionConfig {
   /** What says who sends a request. Browsers set their own. */
   get userAgent(): Record<string, string> {
     if (isBrowser()) return {};
-    const { integration } = ConnectionConfig;
+    const integration = ConnectionConfig.integration;
     const source = this.requestSource === undefined ? '' : ` source/${this.requestSource}`;
     return { 'User-Agent': `oncebox-js/${VERSION}${integration ? ` ${integration}` : ''}${source}` };
   }

@@ -3,8 +3,8 @@
 export { E2B, type E2BClientOpts } from './client.ts';
 export {
   type CommandConnectOpts,
-  Commands,
   type CommandStartOpts,
+  Commands,
   type FollowOpts,
   type ProcessInfo,
 } from './commands/commands.ts';
