@@ -1,1 +1,13 @@
 export { type Capabilities, capabilities } from './capabilities.ts';
+export type { Edge, Goaway, Outcome, Permit, PresetName, RepeatUnknown, Responded, Verdict } from './policy/types.ts';
+export {
+  type Attempt,
+  attemptsOf,
+  describeAttempt,
+  describeAttempts,
+  describeOutcome,
+  mayHaveBeenProcessed,
+} from './retry/history.ts';
+export { e2bOperations, type Operation, OperationTable, type Plane } from './retry/operations.ts';
+export type { ClockOptions, LogEvent, PolicyOptions, RetryOptions, TimeoutOptions } from './retry/options.ts';
+export { withRetry } from './retry/with-retry.ts';

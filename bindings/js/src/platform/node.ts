@@ -11,5 +11,13 @@ export const platform: Platform = {
     if (versions.deno !== undefined) return 'deno';
     return 'node';
   },
+  env: (name) => {
+    try {
+      return process.env[name];
+    } catch {
+      // Deno throws where it is not permitted to read it.
+      return undefined;
+    }
+  },
   loadPolicy: compileInlined,
 };

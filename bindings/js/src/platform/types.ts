@@ -7,6 +7,8 @@ export type Runtime = 'node' | 'bun' | 'deno' | 'browser' | 'workerd' | 'unknown
 export interface Platform {
   /** The runtime this code runs in. */
   readonly runtime: () => Runtime;
+  /** A variable of the environment; undefined where there is none, or no environment. */
+  readonly env: (name: string) => string | undefined;
   /** The policy's module, compiled. */
   readonly loadPolicy: () => Promise<WebAssembly.Module>;
   /** The native transport, where this runtime may load one. */

@@ -1,0 +1,208 @@
+/** The one loop: attempts are made, the policy judges, nothing else repeats anything. */
+
+import { type Engine, loadEngine, type PolicyBudget } from '../policy/engine.ts';
+import type { CallFacts, Outcome, Policy, RequestBody, Verdict } from '../policy/types.ts';
+import { discard, type Made, makeAttempt, type Reading } from './attempt.ts';
+import { ABORTED, orAborted } from './clock.ts';
+import { type Attempt, describeAttempt, describeAttempts, withHistory } from './history.ts';
+import type { ClockOptions, LogEvent, TimeoutOptions } from './options.ts';
+import type { Origin } from './origins.ts';
+import type { Repeatable } from './request.ts';
+import { Watch } from './watch.ts';
+
+/** A call that is to be made. */
+export interface Call {
+  readonly request: Repeatable;
+  /** Its operation's id, for logs. */
+  readonly operation: string | undefined;
+  readonly facts: Pick<CallFacts, 'permit' | 'mints'>;
+  readonly policy: (engine: Engine) => Policy;
+  readonly timeouts: Required<TimeoutOptions>;
+  readonly reading: Reading;
+}
+
+/** What calls are made with. */
+export interface Means extends Required<ClockOptions> {
+  readonly fetch: typeof fetch;
+  /** What is shared by all calls to an origin. */
+  readonly origin: (url: string, engine: Engine) => Origin;
+  readonly log: ((event: LogEvent) => void) | undefined;
+}
+
+/** The end of a call that was answered. */
+export interface Answer {
+  readonly response: Response;
+  /** Where it was read whole. */
+  readonly body: Uint8Array<ArrayBuffer> | undefined;
+  readonly attempts: readonly Attempt[];
+}
+
+/** Makes a call. What it throws is what `fetch` or the caller's signal threw, or a `TimeoutError`; each with its history. */
+export async function makeCall(call: Call, means: Means): Promise<Answer> {
+  const running = new Running(call, means);
+  try {
+    return await running.attempts(await loadEngine());
+  } finally {
+    running.stop();
+  }
+}
+
+class Running {
+  private readonly began: number;
+  private readonly watch: Watch;
+  private readonly records: Attempt[] = [];
+  private waitsFor = 'an answer';
+
+  private readonly call: Call;
+  private readonly means: Means;
+
+  constructor(call: Call, means: Means) {
+    this.call = call;
+    this.means = means;
+    this.began = means.now();
+    this.watch = new Watch(call.request.signal, this.deadlineMs(), () => this.late());
+  }
+
+  stop(): void {
+    this.watch.stop();
+  }
+
+  async attempts(engine: Engine): Promise<Answer> {
+    const { call, means } = this;
+    const origin = means.origin(call.request.url, engine);
+    const body: RequestBody = BODIES[call.request.body];
+    const deadline = this.deadlineMs();
+    const ledger = engine.call(call.policy(engine), {
+      ...call.facts,
+      reconciles: false,
+      body,
+      deadline: deadline === undefined ? undefined : deadline / 1000,
+    });
+    try {
+      for (let number = 1; ; number += 1) {
+        const started = this.elapsed();
+        const made = await this.make(engine, number);
+        if (made.rethrown) throw made.thrown?.value;
+        origin.note(made.outcome);
+        const verdict = this.judge(ledger, made.outcome, started, body, origin);
+        if (verdict.kind !== 'retry') return this.end(made);
+        if (made.response) discard(made.response);
+        await this.wait(verdict.after, ledger, body, origin);
+      }
+    } finally {
+      ledger.free();
+      origin.leave();
+    }
+  }
+
+  private async make(engine: Engine, number: number): Promise<Made> {
+    const { call, means, watch } = this;
+    // Nothing is begun for a caller who has gone away.
+    if (watch.cancelled) {
+      return { outcome: { kind: 'cancelled', sent: false }, thrown: { value: watch.reason } };
+    }
+    this.waitsFor = 'an answer';
+    return makeAttempt({
+      fetch: means.fetch,
+      engine,
+      watch,
+      attemptTimeoutMs: call.timeouts.attemptTimeoutMs,
+      reading: call.reading,
+      request: (signal) => call.request.make(number, signal),
+    });
+  }
+
+  /** Asks the policy, and writes the attempt into the history. */
+  private judge(ledger: Judge, outcome: Outcome, started: number, body: RequestBody, origin: Origin): Verdict {
+    const now = this.elapsed();
+    const turn = { now, random: this.means.random(), callStarted: origin.since(this.began) };
+    const { verdict } = ledger.judge({ started, outcome, failedDials: origin.failedDials }, body, turn, origin.budget);
+    if (verdict === undefined) throw new Error('the policy module gave no verdict');
+    const attempt: Attempt = Object.freeze({
+      number: this.records.length + 1,
+      purpose: 'call' as const,
+      started,
+      ended: now,
+      outcome,
+      verdict,
+    });
+    this.records.push(attempt);
+    this.log(attempt);
+    return verdict;
+  }
+
+  private end(made: Made): Answer {
+    const attempts = Object.freeze([...this.records]);
+    if (made.outcome.kind === 'timed_out') {
+      throw withHistory(this.watch.timedOut ?? new DOMException(this.late(), 'TimeoutError'), attempts);
+    }
+    if (made.thrown !== undefined) {
+      // The caller's own reason is not ours to change.
+      throw withHistory(made.thrown.value, attempts, made.outcome.kind !== 'cancelled');
+    }
+    if (made.response === undefined) {
+      const message = `${this.call.request.method} ${shown(this.call.request.url)} failed:\n${describeAttempts(attempts)}`;
+      throw withHistory(new DOMException(message, 'NetworkError'), attempts);
+    }
+    return { response: withHistory(made.response, attempts), body: made.body, attempts };
+  }
+
+  /** Waits before the next attempt. An abort that comes meanwhile is judged as well, so that the history says it. */
+  private async wait(seconds: number, ledger: Judge, body: RequestBody, origin: Origin): Promise<void> {
+    if (seconds === 0) return;
+    this.waitsFor = 'the next attempt';
+    const { signal } = this.watch;
+    const waited = await orAborted(this.means.sleep(seconds * 1000, signal), signal);
+    if (waited !== ABORTED && !signal?.aborted) return;
+    const cancelled = this.watch.cancelled;
+    const outcome: Outcome = cancelled ? { kind: 'cancelled', sent: false } : { kind: 'timed_out', sent: false };
+    this.judge(ledger, outcome, this.elapsed(), body, origin);
+    this.end(cancelled ? { outcome, thrown: { value: this.watch.reason } } : { outcome });
+  }
+
+  /** `requestTimeoutMs`, which does not bound a streamed request body. */
+  private deadlineMs(): number | undefined {
+    const { requestTimeoutMs } = this.call.timeouts;
+    return requestTimeoutMs === 0 || this.call.request.body === 'stream' ? undefined : requestTimeoutMs;
+  }
+
+  private late(): string {
+    const { method, url } = this.call.request;
+    const { requestTimeoutMs } = this.call.timeouts;
+    const before = this.records.length === 0 ? '' : `\n${describeAttempts(this.records)}`;
+    return `${method} ${shown(url)}: waited for ${this.waitsFor} when ${requestTimeoutMs} ms had passed (requestTimeoutMs)${before}`;
+  }
+
+  private log(attempt: Attempt): void {
+    const { method, url } = this.call.request;
+    try {
+      this.means.log?.({
+        method,
+        url: shown(url),
+        operation: this.call.operation,
+        attempt,
+        text: `${method} ${shown(url)}, attempt ${attempt.number} ${describeAttempt(attempt)}`,
+      });
+    } catch {
+      // A log must not decide what becomes of a call.
+    }
+  }
+
+  /** Seconds since the call began. */
+  private elapsed(): number {
+    return (this.means.now() - this.began) / 1000;
+  }
+}
+
+/** What the loop asks of a ledger. */
+type Judge = Pick<ReturnType<Engine['call']>, 'judge'>;
+
+/** A stream is sent once: what was read of it is gone. */
+const BODIES = { none: 'none', bytes: 'bytes', stream: { stream_consumed: { read: 0, limit: 0 } } } as const;
+
+/** A URL without credentials, query and fragment. */
+export function shown(url: string): string {
+  return url.replace(/[?#].*$/s, '').replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/@]*@/i, '$1');
+}
+
+export type { PolicyBudget };

@@ -1,0 +1,117 @@
+import type { CallFacts } from '../policy/types.ts';
+import { type Means, makeCall } from './call.ts';
+import { sleep } from './clock.ts';
+import { type Operation, permitOf, permitOfMethod } from './operations.ts';
+import { policyOf, RETRY_RULES, type RetryOptions, validate, validateEnvironment } from './options.ts';
+import { Origins } from './origins.ts';
+import { type FetchInput, repeatable } from './request.ts';
+
+const IDEMPOTENCY_KEY = 'Idempotency-Key';
+
+/**
+ * `fetch` that sends again what was provably not processed, retries what may be retried, and tells what it did
+ * ({@link attemptsOf}). It takes and returns what `fetch` does: when it stops retrying, the last response is returned as
+ * it came, and what was thrown last is thrown as it was.
+ *
+ * ```ts
+ * const fetch = withRetry(globalThis.fetch, { retries: 5, requestTimeoutMs: 30_000 });
+ * const response = await fetch('https://example.com/');
+ * ```
+ *
+ * @param fetch what sends a request. Without it, the global `fetch` of the moment of each call.
+ * @throws TypeError for an option that breaks its rule, which is named; nothing was sent then.
+ */
+export function withRetry(fetch?: typeof globalThis.fetch, options: RetryOptions = {}): typeof globalThis.fetch {
+  if (fetch !== undefined && typeof fetch !== 'function') throw new TypeError('fetch: not a function');
+  validate(options, RETRY_RULES);
+  validateEnvironment(options);
+  // A later change of the object is no change of this client.
+  const given = { ...options };
+  const now = given.now ?? (() => performance.now());
+  const origins = new Origins(now);
+  const means: Omit<Means, 'fetch'> = {
+    random: given.random ?? Math.random,
+    sleep: given.sleep ?? sleep,
+    now,
+    origin: (url, engine) => origins.of(url, engine),
+    log: given.log,
+  };
+  const timeouts = {
+    requestTimeoutMs: given.requestTimeoutMs ?? DEFAULT_REQUEST_TIMEOUT_MS,
+    attemptTimeoutMs: given.attemptTimeoutMs ?? 0,
+  };
+  const retrying = async (input: FetchInput, init?: RequestInit): Promise<Response> => {
+    const send = fetch ?? globalThis.fetch;
+    if (send === retrying) throw new TypeError('fetch: the global fetch is this one; give withRetry the one to use');
+    // What no fetch of this runtime takes is its own to refuse, once.
+    if (send === globalThis.fetch && !isValid(input, init)) return send(input, init);
+    const plain = repeatable(input, init);
+    const operation = given.operations?.find(plain.method, pathBelow(plain.url, given.basePath ?? ''));
+    const key = plain.headers.has(IDEMPOTENCY_KEY)
+      ? undefined
+      : given.idempotencyKey?.({ method: plain.method, url: plain.url, operation });
+    const request = key === undefined ? plain : repeatable(input, init, { [IDEMPOTENCY_KEY]: key });
+    const { response } = await makeCall(
+      {
+        request,
+        operation: operation?.id,
+        facts: factsOf(
+          request.method,
+          operation,
+          request.headers.has(IDEMPOTENCY_KEY),
+          given.idempotencyKeys ?? 'auto',
+        ),
+        policy: (engine) => policyOf(engine, given),
+        timeouts,
+        reading: { read: 'stream', maxBytes: 0, edge: false },
+      },
+      { ...means, fetch: send },
+    );
+    return response;
+  };
+  return retrying;
+}
+
+/** What the policy must know of a request: why it may be repeated, and whether it makes something new. */
+export function factsOf(
+  method: string,
+  operation: Operation | undefined,
+  hasKey: boolean,
+  keys: 'auto' | 'honoured' | 'ignored',
+): Pick<CallFacts, 'permit' | 'mints'> {
+  const mints = operation?.mints ?? false;
+  // Whether a server honours the key of what it makes is not known before it has shown it.
+  const honoured = keys === 'honoured' || (keys === 'auto' && !mints);
+  const accepts = operation === undefined || operation.acceptsIdempotencyKey || keys === 'honoured';
+  const byTable = operation === undefined ? permitOfMethod(method) : permitOf(operation);
+  return { mints, permit: byTable ?? (hasKey && honoured && accepts ? 'idempotency_key' : undefined) };
+}
+
+/** The path of a URL below the base; nothing where it is not below. */
+function pathBelow(url: string, base: string): string {
+  const path = pathOf(url);
+  const trimmed = base.replace(/\/+$/, '');
+  return path.startsWith(`${trimmed}/`) ? path.slice(trimmed.length) : '';
+}
+
+/** The path as it is on the wire. */
+function pathOf(url: string): string {
+  try {
+    return new URL(url).pathname;
+  } catch {
+    return url.replace(/[?#].*$/s, '');
+  }
+}
+
+/** Whether the runtime takes this for a request at all. */
+function isValid(input: FetchInput, init: RequestInit | undefined): boolean {
+  if (typeof input === 'object' && !(input instanceof URL)) return true;
+  try {
+    // Without the body, which only one request may read.
+    new Request(input, { ...init, body: null });
+    const method = (init?.method ?? 'GET').toUpperCase();
+    return !(init?.body != null && (method === 'GET' || method === 'HEAD'));
+  } catch {
+    return false;
+  }
+}
