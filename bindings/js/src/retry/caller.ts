@@ -6,6 +6,7 @@ import { sleep } from './clock.ts';
 import { type Operation, permitOf } from './operations.ts';
 import {
   type ClockOptions,
+  DEFAULT_REQUEST_TIMEOUT_MS,
   type LogEvent,
   type PolicyOptions,
   policyOf,
@@ -18,9 +19,6 @@ import {
 import { type Origin, Origins } from './origins.ts';
 import { type Repeatable, repeatable } from './request.ts';
 import { Watch } from './watch.ts';
-
-/** The call's deadline where none is given. */
-export const DEFAULT_REQUEST_TIMEOUT_MS = 60_000;
 
 /** The largest answer that is read whole where no other bound is given. */
 const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;

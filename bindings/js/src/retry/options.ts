@@ -90,6 +90,9 @@ export interface RetryOptions extends PolicyOptions, TimeoutOptions, ClockOption
   log?: (event: LogEvent) => void;
 }
 
+/** The call's deadline where none is given. */
+export const DEFAULT_REQUEST_TIMEOUT_MS = 60_000;
+
 /** The longest time that an option may name, in milliseconds: 2^31 − 1 seconds. */
 const MAX_TIMEOUT_MS = (2 ** 31 - 1) * 1000;
 

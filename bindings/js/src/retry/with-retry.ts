@@ -2,7 +2,14 @@ import type { CallFacts } from '../policy/types.ts';
 import { type Means, makeCall } from './call.ts';
 import { sleep } from './clock.ts';
 import { type Operation, permitOf, permitOfMethod } from './operations.ts';
-import { policyOf, RETRY_RULES, type RetryOptions, validate, validateEnvironment } from './options.ts';
+import {
+  DEFAULT_REQUEST_TIMEOUT_MS,
+  policyOf,
+  RETRY_RULES,
+  type RetryOptions,
+  validate,
+  validateEnvironment,
+} from './options.ts';
 import { Origins } from './origins.ts';
 import { type FetchInput, repeatable } from './request.ts';
 
