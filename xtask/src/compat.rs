@@ -64,6 +64,17 @@ pub(crate) fn python(root: &Path) -> Result<PathBuf, String> {
     virtual_environment(root, "python-sdk", &root.join("crates/local/tests/python/requirements.txt"))
 }
 
+/// The folder that has the official SDKs for Node.
+pub(crate) fn node_packages(root: &Path) -> Result<PathBuf, String> {
+    if let Some(missing) = ["node", "npm"].into_iter().find(|program| !is_present(program)) {
+        return Err(format!("no {missing}"));
+    }
+    packages(root).map_err(|outcome| match outcome {
+        Outcome::Skipped(reason) | Outcome::Failed(reason) => reason,
+        Outcome::Passed => String::new(),
+    })
+}
+
 fn suites(root: &Path, records: &Path) -> Result<(), Outcome> {
     for program in ["python3", "node", "npm"] {
         if !is_present(program) {

@@ -83,11 +83,17 @@ pub(crate) fn run_for_skips(command: &mut Command, skipped: &mut BTreeSet<String
 }
 
 /// Pythons with what tests need of them, by the variables that name them: the `h2` package, an HTTP/2 client by others for
-/// the tests of the scripted servers, and the kernel of the code interpreter. A test whose Python could not be made says that
-/// it was skipped.
+/// the tests of the scripted servers, the kernel of the code interpreter, and the official SDK, which is there for Node too. A
+/// test whose Python could not be made says that it was skipped.
 fn pythons(root: &Path) -> Vec<(&'static str, PathBuf)> {
     let h2 = virtual_environment(root, "python-h2", &root.join("crates/faults/tests/requirements.txt"));
-    let named = [("ONCEBOX_PYTHON_WITH_H2", h2), ("ONCEBOX_PYTHON_WITH_IPYKERNEL", compat::python(root))];
+    let sdk = compat::python(root);
+    let named = [
+        ("ONCEBOX_PYTHON_WITH_H2", h2),
+        ("ONCEBOX_PYTHON_WITH_IPYKERNEL", sdk.clone()),
+        ("ONCEBOX_PYTHON_WITH_E2B", sdk),
+        ("ONCEBOX_NODE_WITH_E2B", compat::node_packages(root)),
+    ];
     named.into_iter().filter_map(|(variable, python)| Some((variable, python.ok()?))).collect()
 }
 

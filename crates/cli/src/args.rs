@@ -12,6 +12,7 @@ use crate::effects::EffectsArgs;
 use crate::explain::ExplainArgs;
 use crate::faults::FaultsArgs;
 use crate::probe::ProbeArgs;
+use crate::proxy::ProxyArgs;
 use crate::secret::SecretArgs;
 use crate::template::TemplateArgs;
 use crate::volume::VolumeArgs;
@@ -54,6 +55,8 @@ pub(crate) enum Task {
     Cp(CpArgs),
     /// Serve local sandboxes to any E2B-compatible client on this machine
     Serve(ServeArgs),
+    /// Stand between any E2B SDK and its servers, so that it gains retries that double nothing
+    Proxy(ProxyArgs),
     /// Store secrets, and list and delete them; their values are never shown
     Secret(SecretArgs),
     /// Make volumes, and read and write what is in them
@@ -318,11 +321,18 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
+pub(crate) fn seconds_over_zero(text: &str) -> Result<Duration, String> {
+    seconds(text)
+        .ok()
+        .filter(|seconds| !seconds.is_zero())
+        .ok_or_else(|| format!("it must be a number of seconds over 0 and up to {MAX_SECONDS}, such as 30 or 0.5"))
+}
+
 pub(crate) fn retries(text: &str) -> Result<u32, String> {
     retries_option("retries", text).map_err(|_| format!("it must be a whole number from 0 to {MAX_RETRIES}"))
 }
 
-fn port(text: &str) -> Result<u16, String> {
+pub(crate) fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| format!("it must be a whole number from 0 to {}", u16::MAX))
 }
 

@@ -89,6 +89,16 @@ impl ConnectionArgs {
 impl ProviderArgs {
     /// A client of it. `json`: how failures are shown.
     pub(crate) fn client(&self, json: bool) -> Result<Client, Failure> {
+        self.builder()?.build().map_err(|error| match error.kind() {
+            ErrorKind::Authentication => Failure::usage(
+                "no API key: set E2B_API_KEY to use a sandbox provider, or add --local to run on this machine",
+            ),
+            _ => Failure::of(&error, json),
+        })
+    }
+
+    /// These options.
+    pub(crate) fn builder(&self) -> Result<oncebox::ClientBuilder, Failure> {
         let mut builder = Client::builder().transport(self.network.transport()?);
         if let Some(domain) = &self.domain {
             builder = builder.domain(domain);
@@ -115,12 +125,7 @@ impl ProviderArgs {
         if let Some(version) = self.network.http {
             builder = builder.http_version(version);
         }
-        builder.build().map_err(|error| match error.kind() {
-            ErrorKind::Authentication => Failure::usage(
-                "no API key: set E2B_API_KEY to use a sandbox provider, or add --local to run on this machine",
-            ),
-            _ => Failure::of(&error, json),
-        })
+        Ok(builder)
     }
 }
 

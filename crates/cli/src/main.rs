@@ -11,6 +11,7 @@ mod faults;
 mod fleet;
 mod probe;
 mod program;
+mod proxy;
 mod run;
 mod secret;
 mod serve;
@@ -54,6 +55,7 @@ fn start(cli: Cli) -> Result<u8, Failure> {
         Task::Shell(args) => runtime.block_on(shell::run(args)),
         Task::Fleet(args) => runtime.block_on(fleet::run(args)),
         Task::Cp(args) => runtime.block_on(cp::run(args)),
+        Task::Proxy(args) => runtime.block_on(proxy::run(args)),
         Task::Serve(args) => runtime.block_on(serve::serve(args)),
         Task::Probe(args) => runtime.block_on(probe::run(args)),
         Task::Faults(args) => runtime.block_on(faults::run(args)),

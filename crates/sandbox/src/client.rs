@@ -25,7 +25,7 @@ use crate::endpoint::Endpoint;
 use crate::error::Error;
 #[cfg(feature = "local")]
 use crate::error::ErrorKind;
-use crate::once::{CreateOptions, Creates, Leftover, Order, Origin};
+use crate::once::{Asked, CreateOptions, Creates, Leftover, Order, Origin};
 use crate::options::{CallOptions, Own};
 use crate::sandbox::Sandbox;
 use crate::trail::Trail;
@@ -141,10 +141,12 @@ impl Client {
         let order = Order {
             intent,
             origin: Origin::Resolve,
-            body: oncebox_protocol::api::NewSandbox::default(),
+            body: Asked::Ours(Box::default()),
             idempotency_key: None,
             request_timeout: None,
             pacer: None,
+            version: None,
+            scope: 0,
         };
         self.creates().make(self, order).await
     }
@@ -187,6 +189,11 @@ impl Client {
     /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) for an option that makes no sense.
     pub fn with(&self, options: CallOptions) -> Result<Self, Error> {
         Ok(Self { inner: Arc::clone(&self.inner), own: Arc::new(self.own.with(options)?) })
+    }
+
+    /// The same client with exactly these options of its own.
+    pub(crate) fn with_own(&self, own: Own) -> Self {
+        Self { inner: Arc::clone(&self.inner), own: Arc::new(own) }
     }
 
     pub(crate) fn own(&self) -> &Own {

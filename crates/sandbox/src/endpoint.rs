@@ -212,6 +212,14 @@ impl Endpoint {
         Ok((base, headers))
     }
 
+    /// A URL at the address that all sandboxes share, where they are told apart by headers.
+    pub(crate) fn shared(&self, path: &str) -> Option<String> {
+        match &self.sandboxes {
+            Sandboxes::Shared(url) => Some(join(url, path)),
+            _ => None,
+        }
+    }
+
     /// Where files are signed for: a URL that needs no header to say which sandbox is meant, where there is one.
     pub(crate) fn direct(&self, id: &str, port: u16, domain: Option<&str>) -> Result<String, Error> {
         match &self.sandboxes {

@@ -52,6 +52,7 @@ mod endpoint;
 mod error;
 mod files;
 mod fleet;
+pub mod forward;
 mod git;
 mod interpreter;
 mod mint;

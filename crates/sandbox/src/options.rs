@@ -1,5 +1,6 @@
 //! Options of single calls.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
@@ -79,6 +80,8 @@ pub(crate) struct Own {
     pub(crate) api_key: Option<HeaderValue>,
     /// Where the attempts of each call are noted besides.
     pub(crate) trail: Option<Trail>,
+    /// The headers of somebody else, credentials among them, on whose behalf the control plane is called.
+    pub(crate) foreign: Option<Arc<HeaderMap>>,
 }
 
 impl Own {
@@ -107,6 +110,7 @@ impl Own {
             api_headers: over(&self.api_headers, "api_header", &options.api_headers)?,
             api_key: key.or_else(|| self.api_key.clone()),
             trail: self.trail.clone(),
+            foreign: self.foreign.clone(),
         })
     }
 

@@ -8,7 +8,7 @@ mod loss;
 mod observe;
 
 pub use create::CreateSandbox;
-pub(crate) use create::{Scope, is_env_name};
+pub(crate) use create::{Scope, is_env_name, mint_intent};
 pub use lifecycle::{Pause, Paused, Snapshot};
 pub(crate) use list::metadata_filter;
 pub use list::{ListSandboxes, Pages, SandboxInfo, SandboxState};

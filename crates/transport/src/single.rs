@@ -103,6 +103,11 @@ impl Client {
         (!timeout.is_zero()).then_some(timeout)
     }
 
+    /// How much of a streamed request body is kept to be sent again, in bytes.
+    pub fn replay_buffer_limit(&self) -> usize {
+        self.defaults().replay_buffer_limit
+    }
+
     /// What decides about repeats, unless a call's options say otherwise.
     pub fn policy(&self) -> &oncebox_policy::Policy {
         &self.defaults().policy

@@ -9,6 +9,18 @@ pub const ONCEBOX_ATTEMPT: HeaderName = HeaderName::from_static("oncebox-attempt
 /// `Oncebox-Test-Id`: Names the test that a request belongs to, so that a test server applies that test's faults to it.
 pub const ONCEBOX_TEST_ID: HeaderName = HeaderName::from_static("oncebox-test-id");
 
+/// `Oncebox-Attempts`: How many attempts at the server a call that went through `oncebox proxy` took, look-ups included.
+pub const ONCEBOX_ATTEMPTS: HeaderName = HeaderName::from_static("oncebox-attempts");
+
+/// `Oncebox-Retry-After`: What a 429 said in Retry-After, which `oncebox proxy` does not pass on: an SDK would repeat the call inside the proxy's own budget.
+pub const ONCEBOX_RETRY_AFTER: HeaderName = HeaderName::from_static("oncebox-retry-after");
+
+/// `Oncebox-Proxy-Token`: The token of an `oncebox proxy` that listens to other machines.
+pub const ONCEBOX_PROXY_TOKEN: HeaderName = HeaderName::from_static("oncebox-proxy-token");
+
+/// `X-Request-Id`: Names a call, on each of its attempts, in the logs of those it passes.
+pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
 /// `Idempotency-Key`: Names the intent behind a request, so that a server which honours it answers a repeat with what the first made.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -58,4 +70,5 @@ pub const CONNECT_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("connec
 pub const CONNECT_TIMEOUT_MS: HeaderName = HeaderName::from_static("connect-timeout-ms");
 
 /// The headers whose values are credentials, never to be logged; `Authorization` is one too.
-pub const SECRETS: [HeaderName; 4] = [X_API_KEY, X_ADMIN_TOKEN, X_ACCESS_TOKEN, E2B_TRAFFIC_ACCESS_TOKEN];
+pub const SECRETS: [HeaderName; 5] =
+    [ONCEBOX_PROXY_TOKEN, X_API_KEY, X_ADMIN_TOKEN, X_ACCESS_TOKEN, E2B_TRAFFIC_ACCESS_TOKEN];

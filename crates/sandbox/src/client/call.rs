@@ -64,8 +64,9 @@ impl Client {
     /// A control-plane request.
     pub(crate) async fn request(&self, call: ApiCall<'_>) -> Result<Request<Body>, Error> {
         let key = match self.key() {
-            Some(key) => key,
-            None => self.new_key(call.action, None).await?,
+            _ if self.own.foreign.is_some() => None,
+            Some(key) => Some(key),
+            None => Some(self.new_key(call.action, None).await?),
         };
         let path = call
             .operation
@@ -80,12 +81,16 @@ impl Client {
         *headers = self.headers();
         headers.extend(self.inner.config.api_headers.clone());
         headers.extend(self.own.api_headers.clone());
+        // They come with credentials of their own.
+        headers.extend(self.own.foreign.as_deref().cloned().unwrap_or_default());
         headers.extend(call.headers);
-        headers.insert(X_API_KEY, key);
+        if let Some(key) = key {
+            headers.insert(X_API_KEY, key);
+            headers.insert(USER_AGENT, AGENT.clone());
+        }
         if let Some(host) = self.endpoint().host_of_api() {
             headers.insert(HOST, host.clone());
         }
-        headers.insert(USER_AGENT, AGENT.clone());
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         if !matches!(request.method(), &http::Method::GET | &http::Method::DELETE) {
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -109,7 +114,7 @@ impl Client {
 
     /// Whether another key can be had than the one that was refused.
     pub(crate) fn can_ask_for_a_key(&self) -> bool {
-        self.inner.config.credentials.is_some() && self.own.api_key.is_none()
+        self.inner.config.credentials.is_some() && self.own.api_key.is_none() && self.own.foreign.is_none()
     }
 
     /// Asks for a key, unless somebody else has replaced the refused one already.

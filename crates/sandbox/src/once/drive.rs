@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until};
 use super::fate::UnderWay;
 use super::flight::Flight;
 use super::wire::{self, Wire};
-use super::{ACTION, Leftover, Order, Origin, kill};
+use super::{ACTION, Ended, Leftover, Order, Origin, kill};
 use crate::Client;
 use crate::error::Error;
 use crate::paged::next_page;
@@ -39,8 +39,8 @@ pub(super) struct Driver {
     list_version: ApiVersion,
     sends: usize,
     last_connection: Option<u64>,
-    /// The last answer to a send.
-    answer: Option<Response<Bytes>>,
+    /// The last answer to a send, or to the fetch of what was found.
+    answer: Option<Arc<Response<Bytes>>>,
     /// The sandbox as it was answered last.
     made: Option<api::Sandbox>,
     /// Told when the handle's sandbox loses to another of the same intent.
@@ -82,7 +82,7 @@ impl Driver {
         let uri: Uri =
             client.endpoint().api("/").parse().map_err(|error| Error::invalid(format!("api_url: {error}")))?;
         let budget = transport.retry_budget(&uri).map_err(|error| Error::transport(ACTION, error))?;
-        order.body.timeout.get_or_insert(DEFAULT_LIFETIME);
+        order.body.lifetime_or(DEFAULT_LIFETIME);
         let (deadline, cleanup_timeout) = (call.options.request_timeout, call.options.cleanup_timeout);
         let machine = match order.origin {
             Origin::Minted => Create::new(order.intent, call),
@@ -110,10 +110,6 @@ impl Driver {
         })
     }
 
-    pub(super) fn intent(&self) -> Intent {
-        self.order.intent
-    }
-
     /// Runs to the end, which is after the caller has the result: doubles are swept, and what nobody wants is killed.
     pub(super) async fn run(mut self, remember: impl Fn(ServerMemory)) -> Over {
         let mut input = Input::Continue;
@@ -124,14 +120,14 @@ impl Driver {
             tracing::debug!(intent = %self.order.intent, action = ?step.action, rule = ?step.rule, "create");
             remember(self.machine.server());
             let ending = match &step.action {
-                Action::Done(done) => Some(self.done(done).map(Some)),
-                Action::NotDone(end) => Some(self.not_done(end)),
-                Action::Unknown(end) => Some(Err(self.unknown(end))),
+                Action::Done(done) => Some((self.done(done).map(Some), self.answer.clone())),
+                Action::NotDone(end) => Some((self.not_done(end), self.last_answer().cloned())),
+                Action::Unknown(end) => Some((Err(self.unknown(end)), None)),
                 _ => None,
             };
-            if let Some(ending) = ending {
+            if let Some((ending, answer)) = ending {
                 self.ended.get_or_insert(now);
-                self.flight.publish(ending);
+                self.flight.publish(Ended { ending, answer, attempts: self.machine.ledger().attempts().len() });
             }
             input = match step.action {
                 Action::Done(_) | Action::NotDone(_) | Action::Unknown(_) => Input::Continue,
@@ -144,7 +140,8 @@ impl Driver {
                 action => match self.carry_out(action, &mut abandoned).await {
                     Ok(input) => input,
                     Err(error) => {
-                        self.flight.publish(Err(error.with_intent(self.order.intent.as_str())));
+                        let error = error.with_intent(self.order.intent.as_str());
+                        self.flight.publish(Ended::without_answer(Err(error)));
                         return Over { flight: self.flight, left: None };
                     }
                 },
@@ -258,7 +255,7 @@ impl Driver {
         self.last_connection = attempted.attempt.connection.or(self.last_connection);
         let Attempt { connection, outcome, other_connection, failed_dials, .. } = attempted.attempt;
         let mut answer = Answer { connection, other_connection, failed_dials, ..Answer::new(outcome) };
-        self.answer = attempted.response;
+        self.answer = attempted.response.map(Arc::new);
         if let Some(response) = &self.answer {
             answer.date = wire::date(response.headers());
             answer.error = wire::server_error(response);
@@ -318,13 +315,18 @@ impl Driver {
 
     async fn adopt(&mut self, id: &str) -> Result<Input, Error> {
         let version = self.list_version;
-        let lifetime = self.order.body.timeout.unwrap_or(DEFAULT_LIFETIME);
+        let lifetime = self.order.body.lifetime().unwrap_or(DEFAULT_LIFETIME);
         let of = id.to_owned();
         let (attempted, _) =
             self.record(Purpose::LookUp, |wire| async move { wire.adopt(version, &of, lifetime).await }).await?;
         let failure = wire::failure(&attempted);
         let fetched = attempted.response.filter(|response| response.status().is_success());
-        self.made = fetched.and_then(|fetched| serde_json::from_slice(fetched.body()).ok());
+        if let Some(fetched) = fetched {
+            self.made = serde_json::from_slice(fetched.body()).ok();
+            self.answer = Some(Arc::new(fetched));
+        } else {
+            self.made = None;
+        }
         Ok(match &self.made {
             Some(_) => Input::Adopted,
             None if failure.status == Some(404) => Input::AdoptGone,

@@ -2,16 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
-use oncebox_protocol::api;
 use tokio::sync::{Notify, watch};
 
-use super::{Ending, Fate, Order, lock};
+use super::{Asked, Ended, Fate, Order, lock};
 
 /// A create under way.
 pub(super) struct Flight {
-    body: api::NewSandbox,
+    body: Asked,
     idempotency_key: Option<String>,
-    result: watch::Sender<Option<Ending>>,
+    result: watch::Sender<Option<Ended>>,
     over: watch::Sender<bool>,
     waiting: Mutex<Waiting>,
     changed: Notify,
@@ -53,18 +52,20 @@ impl Flight {
         Waiter { flight: Arc::clone(self) }
     }
 
-    /// One more who waits; `None` when it was given up, or what came of it was killed.
+    /// One more who waits; `None` when it was given up, what came of it was killed, or it failed already: whoever asks after
+    /// that wants it tried again.
     pub(super) fn join(self: &Arc<Self>) -> Option<Waiter> {
+        let has_failed = self.result.borrow().as_ref().is_some_and(|ended| ended.ending.is_err());
         let mut waiting = lock(&self.waiting);
-        if self.fate.is_unwanted() || (waiting.waiters == 0 && !waiting.taken) {
+        if has_failed || self.fate.is_unwanted() || (waiting.waiters == 0 && !waiting.taken) {
             return None;
         }
         waiting.waiters += 1;
         Some(Waiter { flight: Arc::clone(self) })
     }
 
-    pub(super) fn publish(&self, ending: Ending) {
-        self.result.send_replace(Some(ending));
+    pub(super) fn publish(&self, ended: Ended) {
+        self.result.send_replace(Some(ended));
     }
 
     /// Whether nobody waits, and nobody has the result.
@@ -109,7 +110,7 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    pub(super) async fn result(self) -> Ending {
+    pub(super) async fn result(self) -> Ended {
         let mut results = self.flight.result.subscribe();
         let result = match results.wait_for(Option::is_some).await {
             Ok(result) => result.clone(),
@@ -117,7 +118,7 @@ impl Waiter {
         };
         // Nothing is awaited from here on: whoever has got so far has it.
         lock(&self.flight.waiting).taken = true;
-        result.unwrap_or(Ok(None))
+        result.unwrap_or_else(|| Ended::without_answer(Ok(None)))
     }
 }
 

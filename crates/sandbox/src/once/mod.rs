@@ -3,6 +3,7 @@
 //! Each create runs in a task of its own, which asks the policy's create machine what to do. The caller only waits for it:
 //! when the caller goes away, the task becomes the janitor of what it has sent.
 
+mod asked;
 mod drive;
 mod fate;
 mod flight;
@@ -13,7 +14,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use oncebox_protocol::{api, operations};
+use bytes::Bytes;
+use http::Response;
+use oncebox_protocol::operations;
 use oncebox_transport::policy::create::{ApiVersion, Intent, ServerMemory};
 use oncebox_transport::policy::{DEFAULT_CLEANUP_TIMEOUT, DEFAULT_SETTLE, IdempotencyKeys};
 use tokio::runtime::Handle;
@@ -25,6 +28,7 @@ use crate::client::ApiCall;
 use crate::error::{Error, ErrorKind};
 use crate::fleet::Pacer;
 use crate::sandbox::Sandbox;
+pub(crate) use asked::Asked;
 use drive::Driver;
 pub(crate) use fate::Fate;
 use flight::{Flight, Waiter};
@@ -54,12 +58,16 @@ pub(crate) struct Order {
     pub(crate) intent: Intent,
     pub(crate) origin: Origin,
     /// The create's body, for those that may send one; its metadata carries the intent already.
-    pub(crate) body: api::NewSandbox,
+    pub(crate) body: Asked,
     pub(crate) idempotency_key: Option<String>,
     /// Of this call alone; `None`: the client's. Zero: none.
     pub(crate) request_timeout: Option<Duration>,
     /// A fleet's, whose first turn has been taken.
     pub(crate) pacer: Option<Arc<Pacer>>,
+    /// The version of the API that it is asked for in, where that is somebody else's choice.
+    pub(crate) version: Option<ApiVersion>,
+    /// For whom it is: the same intent of somebody else is another one.
+    pub(crate) scope: u64,
 }
 
 /// Where the intent comes from.
@@ -73,12 +81,29 @@ pub(crate) enum Origin {
 /// What a call ends with; `None` only where `resolve` finds that none was made.
 pub(crate) type Ending = Result<Option<Sandbox>, Error>;
 
+/// What a call ends with, and what it rests on.
+#[derive(Clone)]
+pub(crate) struct Ended {
+    pub(crate) ending: Ending,
+    /// The answer that made or fetched the sandbox, or that ended the call, as it came.
+    pub(crate) answer: Option<Arc<Response<Bytes>>>,
+    /// Attempts so far, look-ups included.
+    pub(crate) attempts: usize,
+}
+
+impl Ended {
+    /// An end without an answer.
+    fn without_answer(ending: Ending) -> Self {
+        Self { ending, answer: None, attempts: 0 }
+    }
+}
+
 /// The creates of a client.
 #[derive(Default)]
 pub(crate) struct Creates {
     memory: Mutex<ServerMemory>,
     /// By intent. Minted intents are in no other call and stay out of it.
-    flights: Mutex<HashMap<Intent, Arc<Flight>>>,
+    flights: Mutex<HashMap<(u64, Intent), Arc<Flight>>>,
     tasks: TaskTracker,
     left: Mutex<Vec<Leftover>>,
 }
@@ -112,22 +137,27 @@ impl fmt::Display for Leftover {
 impl Creates {
     /// Makes a sandbox, or finds it. Dropped, it is given up: what was sent is looked for and killed in the background.
     pub(crate) async fn make(&self, client: &Client, order: Order) -> Ending {
-        match self.make_with_key(client, order.clone()).await {
+        match self.make_with_key(client, order.clone()).await?.ending {
             // Nothing was done: with another key it is another request.
             Err(error) if error.status() == Some(401) && client.can_ask_for_a_key() => {
                 client.new_key(ACTION, None).await?;
-                self.make_with_key(client, order).await
+                self.make_with_key(client, order).await?.ending
             }
             ending => ending,
         }
     }
 
-    async fn make_with_key(&self, client: &Client, order: Order) -> Ending {
+    /// The same with what the end rests on.
+    pub(crate) async fn make_told(&self, client: &Client, order: Order) -> Ended {
+        self.make_with_key(client, order).await.unwrap_or_else(|error| Ended::without_answer(Err(error)))
+    }
+
+    async fn make_with_key(&self, client: &Client, order: Order) -> Result<Ended, Error> {
         if order.origin != Origin::Given {
             let flight = Arc::new(Flight::new(&order));
             let waiter = flight.wait_for();
             self.launch(client, order, flight)?;
-            return waiter.result().await;
+            return Ok(waiter.result().await);
         }
         let limit =
             order.request_timeout.map_or_else(|| client.request_timeout(), |own| (!own.is_zero()).then_some(own));
@@ -139,11 +169,11 @@ impl Creates {
             let late = |kind, message| Error::new(kind, ACTION, message).with_intent(order.intent.as_str());
             match self.flight(client, order.clone())? {
                 // It has this deadline itself, and says more of what became of it.
-                Part::First(waiter) => return waiter.result().await,
+                Part::First(waiter) => return Ok(waiter.result().await),
                 Part::Joined(waiter) => {
                     let message = "another call with this intent is still making it (request_timeout)";
                     let ending = within(deadline, waiter.result()).await;
-                    return ending.unwrap_or_else(|| Err(late(ErrorKind::OutcomeUnknown, message)));
+                    return ending.ok_or_else(|| late(ErrorKind::OutcomeUnknown, message));
                 }
                 // It was given up or killed, and is being cleared away: what this call finds must not be what that one kills.
                 Part::After(flight) if within(deadline, flight.over()).await.is_none() => {
@@ -159,11 +189,12 @@ impl Creates {
     /// The create with a given intent that is under way, or a new one.
     fn flight(&self, client: &Client, order: Order) -> Result<Part, Error> {
         let mut flights = lock(&self.flights);
-        let Some(flight) = flights.get(&order.intent).cloned() else {
-            let (intent, flight) = (order.intent, Arc::new(Flight::new(&order)));
+        let of = (order.scope, order.intent);
+        let Some(flight) = flights.get(&of).cloned() else {
+            let flight = Arc::new(Flight::new(&order));
             let waiter = flight.wait_for();
             self.launch(client, order, Arc::clone(&flight))?;
-            flights.insert(intent, flight);
+            flights.insert(of, flight);
             return Ok(Part::First(waiter));
         };
         if !flight.is_of(&order) {
@@ -182,12 +213,22 @@ impl Creates {
     }
 
     fn launch(&self, client: &Client, order: Order, flight: Arc<Flight>) -> Result<(), Error> {
-        let driver = Driver::new(client, order, *lock(&self.memory), flight)?;
-        let (client, intent) = (client.clone(), driver.intent());
+        let mut memory = *lock(&self.memory);
+        let asked_in = order.version;
+        memory.version = asked_in.or(memory.version);
+        let of = (order.scope, order.intent);
+        let driver = Driver::new(client, order, memory, flight)?;
+        let client = client.clone();
         self.tasks.spawn(async move {
-            let ended = driver.run(|memory| *lock(&client.creates().memory) = memory).await;
+            let remember = |learnt: ServerMemory| {
+                let mut memory = lock(&client.creates().memory);
+                // The version that somebody else chose says nothing of the one to choose.
+                let version = if asked_in.is_some() { memory.version } else { learnt.version };
+                *memory = ServerMemory { version, ..learnt };
+            };
+            let ended = driver.run(remember).await;
             let creates = client.creates();
-            lock(&creates.flights).remove(&intent);
+            lock(&creates.flights).remove(&of);
             ended.flight.finish();
             if let Some(left) = ended.left {
                 creates.leave(left);

@@ -15,7 +15,7 @@ use oncebox_transport::policy::{LOOKUP_PAGES, Outcome};
 use oncebox_transport::{Attempted, CallOptions, Place};
 use serde_json::Value;
 
-use super::ACTION;
+use super::{ACTION, Asked};
 use crate::Client;
 use crate::client::ApiCall;
 use crate::error::Error;
@@ -38,7 +38,7 @@ impl Wire<'_> {
         attempted.map_err(|error| Error::transport(ACTION, error))
     }
 
-    pub(super) async fn send(&self, send: &Send, body: &api::NewSandbox, place: Place) -> Result<Attempted, Error> {
+    pub(super) async fn send(&self, send: &Send, body: &Asked, place: Place) -> Result<Attempted, Error> {
         let operation = match send.version {
             ApiVersion::V2 => &operations::CREATE_SANDBOX,
             ApiVersion::V1 => &operations::CREATE_SANDBOX_V1,

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oncebox_protocol::{SecretString, api};
-use oncebox_transport::policy::create::{INTENT_METADATA, Intent};
+use oncebox_transport::policy::create::Intent;
 use tokio::runtime::Handle;
 
 use super::{Killed, Pause, Sandbox, lifetime_seconds};
 use crate::Client;
 use crate::error::{Error, ErrorKind};
 use crate::fleet::Pacer;
-use crate::once::{ACTION, Order, Origin};
+use crate::once::{ACTION, Asked, Order, Origin};
 use oncebox_protocol::api::{AutoResume, SandboxIam, SandboxNetwork, VolumeMount};
 
 /// Metadata of our own begins with this, and is not shown.
@@ -199,7 +199,7 @@ impl CreateSandbox {
     }
 
     async fn send(self) -> Result<Sandbox, Error> {
-        let mut body = self.body()?;
+        let mut body = Asked::Ours(Box::new(self.body()?));
         let (intent, origin) = match &self.intent {
             None => (mint_intent()?, Origin::Minted),
             Some(given) => {
@@ -214,7 +214,7 @@ impl CreateSandbox {
                 return Err(Error::invalid(format!("idempotency_key: {key:?} does not consist of {rule}")));
             }
         }
-        body.metadata.get_or_insert_default().insert(INTENT_METADATA.to_owned(), intent.to_string());
+        body.tag(&intent);
         let order = Order {
             intent,
             origin,
@@ -222,6 +222,8 @@ impl CreateSandbox {
             idempotency_key: self.idempotency_key,
             request_timeout: self.request_timeout,
             pacer: self.pacer,
+            version: None,
+            scope: 0,
         };
         let made = self.client.creates().make(&self.client, order).await?;
         made.ok_or_else(|| Error::malformed(ACTION, "no sandbox came of it").with_intent(intent.as_str()))
@@ -264,7 +266,7 @@ impl IntoFuture for CreateSandbox {
     }
 }
 
-fn mint_intent() -> Result<Intent, Error> {
+pub(crate) fn mint_intent() -> Result<Intent, Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
         .map_err(|error| Error::new(ErrorKind::Unsupported, ACTION, format!("no randomness: {error}")))?;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http::Response;
 use oncebox_transport::policy::create::{self, Done, How, NotDone, NotDoneReason};
 use oncebox_transport::policy::{Outcome, Purpose, ReturnReason};
 
@@ -39,17 +41,24 @@ impl Driver {
             }
             _ => ErrorKind::NotDone,
         };
-        // The last answer speaks for itself, as long as it is what ended the call.
-        let last = self.machine.ledger().attempts().iter().rfind(|record| record.purpose == Purpose::Call);
-        let is_last = last.is_some_and(|record| matches!(record.outcome, Outcome::Responded(_)));
-        let answer = self.answer.as_ref().filter(|answer| is_last && !answer.status().is_success());
-        let error = match (end.reason, answer) {
+        // It speaks for itself.
+        let error = match (end.reason, self.last_answer()) {
             (NotDoneReason::Returned(reason), Some(answer)) => {
                 Error::answer(ACTION, answer.status().as_u16(), answer.body(), None).because(reason)
             }
             (reason, _) => Error::new(kind, ACTION, reason.to_string()),
         };
-        Err(error.with_ledger(self.machine.ledger()).nothing_done(end.retry_after).with_intent(self.intent().as_str()))
+        Err(error
+            .with_ledger(self.machine.ledger())
+            .nothing_done(end.retry_after)
+            .with_intent(self.order.intent.as_str()))
+    }
+
+    /// The last answer, where it is what ended the call.
+    pub(super) fn last_answer(&self) -> Option<&Arc<Response<Bytes>>> {
+        let last = self.machine.ledger().attempts().iter().rfind(|record| record.purpose == Purpose::Call);
+        let is_last = last.is_some_and(|record| matches!(record.outcome, Outcome::Responded(_)));
+        self.answer.as_ref().filter(|answer| is_last && !answer.status().is_success())
     }
 
     pub(super) fn unknown(&self, end: &create::Unknown) -> Error {
@@ -60,6 +69,6 @@ impl Driver {
         message.push_str("; `client.resolve(intent)` finds out, from any process");
         Error::new(ErrorKind::OutcomeUnknown, ACTION, message)
             .with_ledger(self.machine.ledger())
-            .with_intent(self.intent().as_str())
+            .with_intent(self.order.intent.as_str())
     }
 }
