@@ -82,6 +82,8 @@ fn suites(root: &Path, records: &Path) -> Result<(), Outcome> {
         }
     }
     let python_tests = root.join("crates/local/tests/python");
+    // A server that fails, and a page that says what comes of it.
+    let recipes = root.join("crates/local/tests/recipes");
     let python = python(root).map_err(Outcome::Skipped)?;
     let javascript = packages(root)?;
     fs::remove_dir_all(records).ok();
@@ -95,6 +97,13 @@ fn suites(root: &Path, records: &Path) -> Result<(), Outcome> {
             .env("ONCEBOX_COMPAT", records)
             .env("PYTHONDONTWRITEBYTECODE", "1"),
     );
+    let third = command::run(
+        Command::new(&python)
+            .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
+            .arg(&recipes)
+            .env("ONCEBOX_BIN", &oncebox)
+            .env("PYTHONDONTWRITEBYTECODE", "1"),
+    );
     let second = command::run(
         Command::new("node")
             .args(["--test-reporter", "spec", "main.mjs"])
@@ -103,7 +112,7 @@ fn suites(root: &Path, records: &Path) -> Result<(), Outcome> {
             .env("ONCEBOX_PYTHON", &python)
             .env("ONCEBOX_COMPAT", records),
     );
-    first.and(second).map_err(Outcome::Failed)
+    first.and(second).and(third).map_err(Outcome::Failed)
 }
 
 /// The JavaScript tests beside the packages they import: Node looks for those beside the importing file.

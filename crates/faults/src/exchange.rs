@@ -1,6 +1,7 @@
 //! One request and its answer, whichever version of HTTP carries them.
 
 use std::future::Future;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use crate::answering::Outgoing;
 use crate::conn::{Conn, Flow};
 use crate::engine::Request;
 use crate::log::Happening;
+use crate::out::Ending;
 use crate::script::{Answer, Moment};
 use crate::upstream::{Flight, Upstream};
 
@@ -206,6 +208,13 @@ async fn pass_on<S: Side>(
         tokio::select! {
             head = flight.head() => match head {
                 Ok(()) => break,
+                // The client sees what we saw: a connection that ends without an answer.
+                Err(error) if is_lost(&error) => {
+                    conn.log.happened(conn.number, request.stream, Happening::Upstream(error.to_string()));
+                    let reset = error.kind() == ErrorKind::ConnectionReset;
+                    conn.out.end(if reset { Ending::Reset } else { Ending::Close });
+                    return Err(Gone::Over);
+                }
                 Err(error) => return Ok(failed(conn, &error)),
             },
             chunk = more(side, uploads) => match chunk? {
@@ -228,6 +237,12 @@ async fn pass_on<S: Side>(
     }
     moment!(conn, request, side, Moment::Processed, Reply::Flow);
     Ok(Reply::Upstream(Box::new(flight)))
+}
+
+/// Whether a connection ended, rather than that what came on it made no sense.
+fn is_lost(error: &std::io::Error) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe)
 }
 
 /// The next piece of an upload, or the end of the client's patience.

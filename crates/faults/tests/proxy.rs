@@ -159,6 +159,16 @@ async fn an_upstream_that_breaks_off_is_not_made_whole() {
 }
 
 #[tokio::test]
+async fn an_upstream_that_ends_without_an_answer_is_no_answer() {
+    for (fault, end) in [(Fault::Close, End::Fin), (Fault::Reset, End::Reset)] {
+        let behind = serve(Script::new().rule(Rule::at(Moment::Processed).does(fault))).await;
+        let proxy = proxy(Script::new(), &behind).await;
+        assert_eq!(http1(&proxy, GET_CLOSE).await, (String::new(), end));
+        assert_eq!(behind.log().totals().processed, 1);
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_gives_up_frees_the_server_behind() {
     let behind = serve(Script::new().service_time_ms(60_000)).await;
     let proxy = proxy(Script::new(), &behind).await;
