@@ -1,0 +1,254 @@
+/** The creates of a client: what they learn of the server, what goes on in the background, and what it leaves. */
+
+import { createSandbox, killSandbox } from '../generated/operations.ts';
+import type { CreateMode, IdempotencyKeys, ServerMemory } from '../policy/create-types.ts';
+import { loadEngine } from '../policy/engine.ts';
+import type { Caller } from '../retry/caller.ts';
+import { ABORTED, orAborted, timer } from '../retry/clock.ts';
+import { DEFAULT_REQUEST_TIMEOUT_MS, type PolicyOptions, type TimeoutOptions, validateCall } from '../retry/options.ts';
+import { type Created, Driver, Fate, type Leftover } from './driver.ts';
+import { IntentInUse } from './errors.ts';
+import { type MakeRequest, type NewSandbox, Wire } from './wire.ts';
+
+/** How creates go about it. */
+export interface CreateOptions {
+  /** Whether the server honours idempotency keys. Default `auto`: not before it has shown that it does. */
+  idempotencyKeys?: IdempotencyKeys;
+  /** How long look-ups must stay empty, counted from the loss, before they are believed, in ms. Default 10,000. */
+  settleMs?: number;
+  /** The bound of what goes on after a call has ended, in ms. Default 30,000. */
+  cleanupTimeoutMs?: number;
+}
+
+/** One create, or one `resolve`. */
+export interface Order {
+  /** 32 lower-case hex digits. Given, a sandbox that carries it is looked for first; else it is made. */
+  readonly intent?: string | undefined;
+  /** Only find out what became of the intent. */
+  readonly resolve?: boolean | undefined;
+  /** The caller's own idempotency key. It is sent as it is. */
+  readonly idempotencyKey?: string | undefined;
+  readonly body: NewSandbox;
+  readonly signal?: AbortSignal | undefined;
+  readonly options?: (PolicyOptions & TimeoutOptions) | undefined;
+}
+
+const INTENT = /^[0-9a-f]{32}$/;
+
+/** A create under way. */
+interface Flight {
+  readonly order: string;
+  readonly fate: Fate;
+  readonly result: Promise<Created | undefined>;
+  readonly over: Promise<void>;
+  waiters: number;
+  /** Somebody has the result. */
+  isTaken: boolean;
+  isDone: boolean;
+}
+
+/** Makes sandboxes once each. */
+export class Creates {
+  private readonly caller: Caller;
+  private readonly make: MakeRequest;
+  private readonly options: Required<CreateOptions>;
+  private readonly timeouts: TimeoutOptions;
+  private memory: ServerMemory = { keys: undefined, version: undefined };
+  /** Those with an intent that was given: calls with one intent are joined. */
+  private readonly flights = new Map<string, Flight>();
+  private readonly background = new Set<Promise<void>>();
+  private leftovers: Leftover[] = [];
+
+  constructor(caller: Caller, make: MakeRequest, options: CreateOptions & TimeoutOptions = {}) {
+    const { requestTimeoutMs, ...own } = options;
+    for (const [name, value] of Object.entries({ settleMs: own.settleMs, cleanupTimeoutMs: own.cleanupTimeoutMs })) {
+      if (value !== undefined && !(typeof value === 'number' && value >= 0 && value <= 2_147_483_647_000)) {
+        throw new TypeError(`${name}: ${value} is not a number of milliseconds from 0 to 2147483647000`);
+      }
+    }
+    if (own.idempotencyKeys !== undefined && !['auto', 'honoured', 'ignored'].includes(own.idempotencyKeys)) {
+      throw new TypeError(`idempotencyKeys: ${own.idempotencyKeys} is not one of auto, honoured, ignored`);
+    }
+    this.caller = caller;
+    this.make = make;
+    this.timeouts = requestTimeoutMs === undefined ? {} : { requestTimeoutMs };
+    this.options = {
+      idempotencyKeys: own.idempotencyKeys ?? 'auto',
+      settleMs: own.settleMs ?? 10_000,
+      cleanupTimeoutMs: own.cleanupTimeoutMs ?? 30_000,
+    };
+  }
+
+  /** Whether the server is known to have v1 only. */
+  get speaksV1(): boolean {
+    return this.memory.version === 'v1';
+  }
+
+  /**
+   * Makes a sandbox, or finds it; undefined when a resolved intent has none. Throws `CreateNotDone`, `CreateUnknown`,
+   * `IntentInUse`, or the reason of the signal: what was sent by then is looked for and killed in the background.
+   */
+  async create(order: Order): Promise<Created | undefined> {
+    validateCall(order.options ?? {});
+    if (order.intent !== undefined && !INTENT.test(order.intent)) {
+      throw new TypeError(`intent: ${JSON.stringify(order.intent)} is not 32 lower-case hex digits`);
+    }
+    order.signal?.throwIfAborted();
+    for (;;) {
+      const flight = this.flightOf(order);
+      // It was given up, and is being cleared away: what this call finds must not be what that one kills.
+      if (flight.isDone || flight.fate.abandoned.aborted) await this.within(flight.over, order);
+      else return await this.waitFor(flight, order.signal);
+    }
+  }
+
+  /** Waits for all that goes on in the background, which has its own bounds, and says what it left. */
+  async close(): Promise<readonly Leftover[]> {
+    // A create that somebody still waits for has its own deadline; it is not waited for beyond the cleanup's.
+    const bound = new AbortController();
+    const stop = timer(2 * this.options.cleanupTimeoutMs, () => bound.abort());
+    const all = async (): Promise<void> => {
+      while (this.background.size > 0) await Promise.all(this.background);
+    };
+    await orAborted(all(), bound.signal);
+    stop();
+    return this.leftovers.splice(0);
+  }
+
+  private flightOf(order: Order): Flight {
+    const told = JSON.stringify([order.resolve ?? false, order.idempotencyKey, order.body]);
+    const given = order.resolve || order.intent === undefined ? undefined : order.intent;
+    const under = given === undefined ? undefined : this.flights.get(given);
+    if (under !== undefined) {
+      if (under.order !== told)
+        throw new IntentInUse('another create with the same intent and other options is under way');
+      return under;
+    }
+    const flight = this.launch(order, told);
+    if (given !== undefined) {
+      this.flights.set(given, flight);
+      flight.over.then(() => this.flights.delete(given));
+    }
+    return flight;
+  }
+
+  private async waitFor(flight: Flight, signal: AbortSignal | undefined): Promise<Created | undefined> {
+    flight.waiters += 1;
+    try {
+      const result = await first(flight.result, signal);
+      signal?.throwIfAborted();
+      flight.isTaken = true;
+      return result;
+    } catch (error) {
+      if (!signal?.aborted) throw error;
+      if (flight.waiters === 1 && !flight.isTaken) this.giveUp(flight);
+      throw signal.reason;
+    } finally {
+      flight.waiters -= 1;
+    }
+  }
+
+  /** Nobody waits any more: what was sent is looked for and killed, and what was made is killed, too. */
+  private giveUp(flight: Flight): void {
+    flight.fate.abandon();
+    const kill = async (): Promise<void> => {
+      await flight.over;
+      const created = await flight.result.catch(() => undefined);
+      if (created === undefined) return;
+      const { intent, sandbox } = created;
+      const call = this.make(killSandbox, { parameters: [sandbox.sandboxID] });
+      const status = await this.caller.send(call).then(
+        ({ response }) => response.status,
+        () => 0,
+      );
+      if (status !== 404 && (status < 200 || status >= 300)) {
+        this.leftovers.push({ intent, sandboxes: [sandbox.sandboxID], maybeMore: false });
+      }
+    };
+    this.goOn(kill());
+  }
+
+  /** What goes on in the background. */
+  private goOn(work: Promise<void>): void {
+    this.background.add(work);
+    work.then(() => this.background.delete(work));
+  }
+
+  private async within(over: Promise<void>, order: Order): Promise<void> {
+    if ((await orAborted(over, order.signal)) === ABORTED) throw order.signal?.reason;
+  }
+
+  private launch(order: Order, told: string): Flight {
+    const fate = new Fate();
+    let publish: (end: Created | undefined | Error) => void = () => {};
+    const result = new Promise<Created | undefined>((resolve, reject) => {
+      publish = (end) => (end instanceof Error ? reject(end) : resolve(end));
+    });
+    // Whoever waits sees it; when nobody does any more, it is no news.
+    result.catch(() => {});
+    const over = this.drive(order, fate, publish).catch((error: unknown) => {
+      publish(error instanceof Error ? error : new Error(String(error)));
+    });
+    const flight: Flight = { order: told, fate, result, over, waiters: 0, isTaken: false, isDone: false };
+    this.goOn(over);
+    over.then(() => {
+      flight.isDone = true;
+    });
+    return flight;
+  }
+
+  private async drive(order: Order, fate: Fate, publish: (end: Created | undefined | Error) => void): Promise<void> {
+    const { caller, options } = this;
+    const began = caller.now();
+    const engine = await loadEngine();
+    const intent = order.intent ?? freshIntent();
+    const timeoutMs = order.options?.requestTimeoutMs ?? this.timeouts.requestTimeoutMs ?? DEFAULT_REQUEST_TIMEOUT_MS;
+    const deadline = timeoutMs === 0 ? undefined : timeoutMs / 1000;
+    const mode: CreateMode = order.resolve ? 'resolve' : order.intent === undefined ? 'new' : 'given';
+    const wire = new Wire(this.make, intent, order.body);
+    const machine = engine.create({
+      mode,
+      intent,
+      policy: await caller.policy(order.options),
+      requestTimeout: deadline,
+      idempotencyKeys: options.idempotencyKeys,
+      settle: options.settleMs / 1000,
+      cleanupTimeout: options.cleanupTimeoutMs / 1000,
+      idempotencyKey: order.idempotencyKey,
+      began: Date.now() / 1000,
+      server: this.memory,
+    });
+    const origin = caller.origin(this.make(createSandbox, {}).url, engine);
+    try {
+      const cleanupTimeout = options.cleanupTimeoutMs / 1000;
+      const remember = (memory: ServerMemory): void => {
+        this.memory = memory;
+      };
+      const driver = new Driver({
+        ...{ caller, engine, machine, wire, origin, intent, began, deadline, cleanupTimeout, fate },
+        ...{ remember, publish },
+      });
+      const left = await driver.run();
+      if (left !== undefined) this.leftovers.push(left);
+    } finally {
+      origin.leave();
+      machine.free();
+    }
+  }
+}
+
+/** A promise, or an abort at once: whatever comes of the promise then, nobody wants it. */
+function first<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise;
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}
+
+/** An intent of random bytes: nobody else has it. */
+function freshIntent(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
