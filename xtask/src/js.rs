@@ -1,4 +1,6 @@
-//! The JavaScript package: built, typed, linted, tested, and looked at as it is published.
+//! The JavaScript package: built, typed, linted, tested, looked at as it is published, and tried in every runtime.
+
+mod smoke;
 
 use std::collections::BTreeSet;
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
@@ -6,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::command::{is_present, run};
+use crate::command::{cargo, is_present, run};
 use crate::test::{Outcome, TOOLS_FOLDER, run_for_skips, target_folder};
 
 /// The package, below the repository's root.
@@ -26,16 +28,33 @@ pub(crate) fn run_all(root: &Path, skipped: &mut BTreeSet<String>) -> Outcome {
                 let mut npm = Command::new("npm");
                 npm.args(["run", "--silent", script]).current_dir(&folder).env("CI", "1").env("NO_COLOR", "1");
                 npm.env("ONCEBOX_BIN", target_folder(root).join("debug/oncebox"));
-                if let Some(addon) = addon(root) {
-                    npm.env("ONCEBOX_NATIVE", addon);
-                }
+                npm.envs(addon(root).map(|addon| ("ONCEBOX_NATIVE", addon)));
                 run_for_skips(&mut npm, skipped)
             });
-            let failures: Vec<String> = results.filter_map(Result::err).collect();
+            let mut failures: Vec<String> = results.filter_map(Result::err).collect();
+            match addon(root) {
+                Some(addon) => failures.extend(smoke::test(root, &folder, &addon, skipped).err()),
+                None => {
+                    skipped.insert("the smoke tests of the JavaScript package: its addon was not built".to_owned());
+                }
+            }
             if failures.is_empty() { Outcome::Passed } else { Outcome::Failed(failures.join("; ")) }
         }
         Err(outcome) => outcome,
     }
+}
+
+/// The tarballs of the package, and of the addon for this machine, in `target/js`, as they are published. It takes minutes.
+pub(crate) fn dist(root: &Path) -> Result<(), String> {
+    let folder = package(root).map_err(|outcome| match outcome {
+        Outcome::Skipped(reason) | Outcome::Failed(reason) => reason,
+        // It stands for no folder.
+        Outcome::Passed => String::new(),
+    })?;
+    run(Command::new("npm").args(["run", "--silent", "build"]).current_dir(&folder))?;
+    run(&mut cargo(root, &["build", "--release", "--package", "oncebox-js"]))?;
+    let addon = target_folder(root).join("release").join(format!("{DLL_PREFIX}oncebox_js{DLL_SUFFIX}"));
+    smoke::pack(&folder, &target_folder(root).join("js"), &addon)
 }
 
 /// The addon as it was built, under a name that Node takes for one. `None`: there is none, and tests of it are skipped.

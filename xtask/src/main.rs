@@ -19,8 +19,9 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo xtask <task>
 
   test [--no-skip]    build and run every test whose tools are present; with --no-skip, a skipped test is a failure
-  test javascript     the JavaScript package alone: built, typed, linted, tested
+  test javascript     the JavaScript package alone: built, typed, linted, tested, and tried in every runtime
   test python         the Python package alone: its wheel built, installed and tested
+  dist javascript     the tarballs of the JavaScript package and of its addon for this machine, in target/js
   dist python         its wheel and sdist as they are published, in target/wheels
   lint                formatting, clippy and documentation with warnings denied, generated files current
   compat [--write]    run the official SDKs and CLI on the local server and compare docs/compatibility.md, or write it
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         ["compat", "--write"] => compat::run(&root(), true),
         ["test", "javascript"] => test::run_javascript(&root()),
         ["test", "python"] => test::run_python(&root()),
+        ["dist", "javascript"] => js::dist(&root()),
         ["dist", "python"] => python::dist(&root()),
         ["lint"] => lint::run_all(&root()),
         ["sim", "--seeds", seeds] => sim::run_all(&root(), seeds),

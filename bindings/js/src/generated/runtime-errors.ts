@@ -39,6 +39,7 @@ export const ROWS: readonly Row[] = [
   {"id":"deno-send","match":{"message_contains":"client error (SendRequest)"},"outcome":"sent_unknown"},
   {"id":"deno-reset","match":{"message_contains":"Connection reset by peer"},"outcome":"sent_unknown"},
   {"id":"deno-broken-pipe","match":{"message":"stream closed because of a broken pipe"},"outcome":"sent_unknown"},
+  {"id":"deno-goaway","match":{"message_contains":"connection error received: "},"outcome":"sent_unknown"},
   {"id":"deno-body","match":{"message_contains":"error reading a body from connection"},"outcome":"sent_unknown"},
   {"id":"workers-lost","match":{"message":"Network connection lost."},"outcome":"sent_unknown"},
   {"id":"workers-internal","match":{"message_contains":"internal error; reference = "},"outcome":"sent_unknown"},

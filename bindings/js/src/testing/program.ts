@@ -66,6 +66,8 @@ export function start(args: readonly string[], options: ProgramOptions = {}): Pr
   // What it reads no more may be gone already.
   child.stdin.on('error', () => {});
   const stop = async () => {
+    // Whoever waits for its end does not end before.
+    child.ref();
     child.stdin.end();
     await ended;
   };

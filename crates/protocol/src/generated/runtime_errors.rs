@@ -4,7 +4,7 @@ use super::{Outcome, Row};
 use oncebox_policy::Phase;
 
 /// The shapes of errors that prove something, in the order in which they are tried.
-pub static ROWS: [Row; 42] = [
+pub static ROWS: [Row; 43] = [
     Row {
         id: "connect-refused",
         name: None,
@@ -316,6 +316,15 @@ pub static ROWS: [Row; 42] = [
         name: None,
         message: Some("stream closed because of a broken pipe"),
         message_contains: None,
+        code: None,
+        syscall: None,
+        outcome: Outcome::SentUnknown,
+    },
+    Row {
+        id: "deno-goaway",
+        name: None,
+        message: None,
+        message_contains: Some("connection error received: "),
         code: None,
         syscall: None,
         outcome: Outcome::SentUnknown,

@@ -1,0 +1,72 @@
+// What is tried in each runtime, with the package as it was installed there. It needs nothing but `fetch`, and says what it
+// saw: whoever started it judges.
+import { capabilities, openTransport } from 'oncebox';
+
+/** How deep an error is shown. */
+const DEPTH = 9;
+
+/**
+ * Runs all.
+ *
+ * @param config `plain` and `tls` are servers that misbehave by the path (`smoke/peers.mjs`), `closed` is an address where nothing
+ * listens, `ca` is what the second one's certificate needs, `speaksHttp2: false` is for runtimes whose `fetch` does not. `http2` is
+ * a `fetch` that does in its place.
+ */
+export async function run(config, { http2 } = {}) {
+  const own = (input, init) => globalThis.fetch(input, init);
+  const seen = { capabilities: capabilities(), fetch: await errors(own, config), http2: {}, native: undefined };
+  if (config.speaksHttp2 !== false) seen.http2 = await refusals(http2 ?? own, config.tls);
+  if (seen.capabilities.transport === 'native') {
+    const once = { connectTimeout: 5000, proxy: false };
+    const native = openTransport({ transport: 'native', ...once });
+    seen.native = await errors(native, config);
+    const trusting = openTransport({ transport: 'native', ca: config.ca, ...once });
+    Object.assign(seen.native, await refusals(trusting, config.tls));
+  }
+  return seen;
+}
+
+async function errors(fetch, { plain, closed }) {
+  const aborting = new AbortController();
+  setTimeout(() => aborting.abort(), 200);
+  return {
+    answered: await tried(fetch, `${plain}/`),
+    'connection refused': await tried(fetch, closed),
+    'DNS failure': await tried(fetch, 'http://no-such-host.invalid/'),
+    'reset after write': await tried(fetch, `${plain}/reset`),
+    'closed after write': await tried(fetch, `${plain}/close`),
+    'body cut': await tried(fetch, `${plain}/cut`),
+    abort: await tried(fetch, `${plain}/hold`, aborting.signal),
+  };
+}
+
+async function refusals(fetch, tls) {
+  return {
+    'HTTP/2': await tried(fetch, `${tls}/`),
+    'refused stream': await tried(fetch, `${tls}/refuse`),
+    GOAWAY: await tried(fetch, `${tls}/goaway`),
+  };
+}
+
+/** One request which is not repeated by anybody. */
+async function tried(fetch, url, signal) {
+  const single = { [Symbol.for('oncebox.call')]: { retries: 0, connectionRetries: 0 } };
+  try {
+    const response = await fetch(url, { method: 'POST', body: 'x', signal, ...single });
+    return { status: response.status, length: (await response.arrayBuffer()).byteLength };
+  } catch (error) {
+    return { aborted: signal?.aborted ?? false, carried: error?.outcome, thrown: shown(error) };
+  }
+}
+
+/** An error as `spec/runtime-errors.json` looks at it. */
+export function shown(thrown, depth = DEPTH) {
+  if (typeof thrown !== 'object' || thrown === null) return thrown;
+  const shape = {};
+  for (const name of ['name', 'message', 'code', 'syscall', 'retryable']) {
+    if (thrown[name] !== undefined) shape[name] = thrown[name];
+  }
+  if (depth > 0 && thrown.cause !== undefined) shape.cause = shown(thrown.cause, depth - 1);
+  if (Array.isArray(thrown.errors)) shape.errors = thrown.errors.map((each) => shown(each, depth - 1));
+  return shape;
+}
