@@ -1,3 +1,4 @@
+import { readFileSync, statSync } from 'node:fs';
 import { native } from '../native/index.ts';
 import { compileInlined } from '../policy/inlined.ts';
 import type { Platform, Runtime } from './types.ts';
@@ -20,4 +21,9 @@ export const platform: Platform = {
     }
   },
   loadPolicy: compileInlined,
+  templateFiles: async () => (await import('../sdk/template/context.node.ts')).templateFiles,
+  readTextIfFile: (path) => {
+    const isFile = statSync(path, { throwIfNoEntry: false })?.isFile();
+    return isFile ? readFileSync(path, 'utf8') : undefined;
+  },
 };

@@ -1,4 +1,5 @@
 import type { NativeTransport } from '../native/index.ts';
+import type { TemplateFiles } from '../sdk/template/context-types.ts';
 
 /** A JavaScript runtime, as far as its differences matter here. */
 export type Runtime = 'node' | 'bun' | 'deno' | 'browser' | 'workerd' | 'unknown';
@@ -13,4 +14,8 @@ export interface Platform {
   readonly loadPolicy: () => Promise<WebAssembly.Module>;
   /** The native transport, where this runtime may load one. */
   readonly native?: NativeTransport;
+  /** Reads the files that templates copy, where there are files; loaded when the first is copied. */
+  readonly templateFiles?: () => Promise<TemplateFiles>;
+  /** What a file holds, where the text is the path of one. */
+  readonly readTextIfFile?: (path: string) => string | undefined;
 }

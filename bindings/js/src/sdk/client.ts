@@ -4,6 +4,7 @@ import type { ConnectionOpts } from './config.ts';
 import { ConnectionConfig } from './config.ts';
 import { Sandbox } from './sandbox/sandbox.ts';
 import { Secret } from './secret.ts';
+import { type CallableTemplate, callable, TemplateBase } from './template/template.ts';
 import { Volume } from './volume/volume.ts';
 
 /** Options of a client. */
@@ -20,6 +21,7 @@ export type E2BClientOpts = Omit<ConnectionOpts, 'signal'>;
 export class E2B {
   readonly Sandbox: typeof Sandbox;
   readonly Volume: typeof Volume;
+  readonly Template: CallableTemplate;
   readonly Secret: typeof Secret;
 
   /** @throws InvalidArgumentError where an option is wrong. */
@@ -33,6 +35,11 @@ export class E2B {
     this.Volume = class extends Volume {
       protected static override readonly boundOpts = bound;
     };
+    this.Template = callable(
+      class extends TemplateBase {
+        protected static override readonly boundOpts = bound;
+      },
+    );
     this.Secret = class extends Secret {
       protected static override readonly boundOpts = bound;
     };

@@ -1,15 +1,6 @@
-interface Globals {
-  process?: { env?: Record<string, string | undefined> };
-  Deno?: { env?: { get(name: string): string | undefined } };
-}
+import { platform } from '#platform';
 
 /** A variable of the environment; absent where it is empty, not allowed to be read, or where there is no environment. */
 export function env(name: string): string | undefined {
-  const { process, Deno } = globalThis as unknown as Globals;
-  try {
-    return process?.env?.[name] || Deno?.env?.get(name) || undefined;
-  } catch {
-    // Deno, without the permission.
-    return undefined;
-  }
+  return platform.env(name) || undefined;
 }

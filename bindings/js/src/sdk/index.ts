@@ -56,6 +56,37 @@ export { Sandbox, type SandboxConstructorOpts } from './sandbox/sandbox.ts';
 export { getSignature, type SignatureOpts } from './sandbox/signature.ts';
 export type * from './sandbox/types.ts';
 export * from './secret.ts';
+export type { BuildInfo } from './template/build.ts';
+export type {
+  Packages,
+  TemplateBuilder,
+  TemplateFinal,
+  TemplateFromImage,
+  TemplateOptions,
+} from './template/builder.ts';
+export {
+  type BuildStatusReason,
+  defaultBuildLogger,
+  LogEntry,
+  LogEntryEnd,
+  type LogEntryLevel,
+  LogEntryStart,
+  type TemplateBuildStatus,
+  type TemplateBuildStatusResponse,
+} from './template/logs.ts';
+export { ReadyCmd, waitForFile, waitForPort, waitForProcess, waitForTimeout, waitForURL } from './template/ready.ts';
+export type { CopyItem, PathLike } from './template/recipe.ts';
+export {
+  type BasicBuildOptions,
+  type BuildOptions,
+  type CallableTemplate,
+  type GetBuildStatusOptions,
+  Template,
+  TemplateBase,
+  type TemplateClass,
+  type TemplateTag,
+  type TemplateTagInfo,
+} from './template/template.ts';
 export type { Attempt, Outcome } from './transport/sender.ts';
 export * from './volume/volume.ts';
 export { type VolumeEntryStat, VolumeFileType } from './volume/wire.ts';

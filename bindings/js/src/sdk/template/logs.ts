@@ -1,0 +1,112 @@
+/** What is told of a build. */
+
+/** How important a line is. */
+export type LogEntryLevel = 'debug' | 'info' | 'warn' | 'error';
+
+/** A line of a build's log. */
+export class LogEntry {
+  constructor(
+    readonly timestamp: Date,
+    readonly level: LogEntryLevel,
+    readonly message: string,
+  ) {}
+
+  toString(): string {
+    return `[${this.timestamp.toISOString()}] [${this.level}] ${this.message}`;
+  }
+}
+
+/** The build begins. */
+export class LogEntryStart extends LogEntry {
+  constructor(timestamp: Date, message: string) {
+    super(timestamp, 'debug', message);
+  }
+}
+
+/** The build is over, well or not. */
+export class LogEntryEnd extends LogEntry {
+  constructor(timestamp: Date, message: string) {
+    super(timestamp, 'debug', message);
+  }
+}
+
+/** How far a build is. */
+export type TemplateBuildStatus = 'building' | 'waiting' | 'ready' | 'error';
+
+/** Why a build failed. */
+export interface BuildStatusReason {
+  message: string;
+  /** Which step it was. */
+  step?: string | undefined;
+  logEntries: LogEntry[];
+}
+
+/** How far a build is, with its log from an offset on. */
+export interface TemplateBuildStatusResponse {
+  buildID: string;
+  templateID: string;
+  status: TemplateBuildStatus;
+  logEntries: LogEntry[];
+  /** The same as lines. */
+  logs: string[];
+  reason?: BuildStatusReason | undefined;
+}
+
+/** A status as it is told. */
+export interface WireStatus {
+  templateID?: string;
+  buildID?: string;
+  status?: TemplateBuildStatus;
+  logs?: string[];
+  logEntries?: WireLog[];
+  reason?: { message?: string; step?: string; logEntries?: WireLog[] } | null;
+}
+
+interface WireLog {
+  timestamp?: string;
+  message?: string;
+  level?: LogEntryLevel;
+}
+
+const LEVELS: readonly LogEntryLevel[] = ['debug', 'info', 'warn', 'error'];
+
+/** What a terminal would take for colours. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: escapes are what is looked for
+const ESCAPES = /\x1b\[[0-9;?]*[A-Za-z]/g;
+
+/** Reads a status. */
+export function statusOf(wire: WireStatus): TemplateBuildStatusResponse {
+  const status: TemplateBuildStatusResponse = {
+    buildID: wire.buildID ?? '',
+    templateID: wire.templateID ?? '',
+    status: wire.status ?? 'building',
+    logEntries: (wire.logEntries ?? []).map(entryOf),
+    logs: wire.logs ?? [],
+  };
+  if (wire.reason) {
+    const { message = '', step, logEntries = [] } = wire.reason;
+    status.reason = { message, logEntries: logEntries.map(entryOf), ...(step === undefined ? {} : { step }) };
+  }
+  return status;
+}
+
+function entryOf({ timestamp = '', level, message = '' }: WireLog): LogEntry {
+  const at = new Date(timestamp);
+  const known = LEVELS.find((each) => each === level) ?? 'info';
+  return new LogEntry(Number.isNaN(at.getTime()) ? new Date() : at, known, message.replaceAll(ESCAPES, ''));
+}
+
+/** Writes a build's log to the console, with the time since its beginning. */
+export function defaultBuildLogger(
+  options: { minLevel?: LogEntryLevel | undefined } = {},
+): (logEntry: LogEntry) => void {
+  const least = LEVELS.indexOf(options.minLevel ?? 'info');
+  let begun: number | undefined;
+  return (entry) => {
+    begun ??= entry.timestamp.getTime();
+    const always = entry instanceof LogEntryStart || entry instanceof LogEntryEnd;
+    if (!always && LEVELS.indexOf(entry.level) < least) return;
+    const since = ((entry.timestamp.getTime() - begun) / 1000).toFixed(1).padStart(6);
+    console.log(`${since}s ${entry.level.toUpperCase().padEnd(5)} ${entry.message}`);
+  };
+}
