@@ -1,5 +1,6 @@
 /** One attempt: a request is handed to `fetch`, and what comes of it becomes an outcome. */
 
+import { CALL, type CallPlan, carriesOutcome } from '../native/protocol.ts';
 import type { Engine } from '../policy/engine.ts';
 import type { Outcome, Responded } from '../policy/types.ts';
 import { ABORTED, anySignal, orAborted, timer } from './clock.ts';
@@ -46,7 +47,7 @@ export async function makeAttempt(making: Making): Promise<Made> {
   try {
     const [input, init] = making.request(limit.signal);
     const { fetch } = making;
-    const response = await orAborted(fetch(input, init), limit.signal, discard);
+    const response = await orAborted(fetch(input, single(init, making.reading)), limit.signal, discard);
     if (response === ABORTED) return ended(making.watch, limit);
     return await answered(response, making, limit);
   } catch (thrown) {
@@ -54,6 +55,19 @@ export async function makeAttempt(making: Making): Promise<Made> {
   } finally {
     limit.stop();
   }
+}
+
+/** Whoever would repeat by itself must not: the attempt is judged here. Any other `fetch` takes no notice. */
+function single(init: RequestInit, reading: Reading): RequestInit {
+  return { ...init, [CALL]: { ...SINGLE, readIdleTimeout: readIdleTimeout(reading) } } as RequestInit;
+}
+
+/** The plan of a single attempt. Its limits are kept here. */
+const SINGLE: CallPlan = { retries: 0, connectionRetries: 0, requestTimeout: 0, attemptTimeout: 0 };
+
+/** A sandbox's streams may be silent for long, and are watched by their reader: nothing else ends them. */
+export function readIdleTimeout({ read, edge }: Reading): 0 | undefined {
+  return read === 'stream' && edge ? 0 : undefined;
 }
 
 /** Gives up a response that nobody reads. Not waited for: a `cancel` may never settle. */
@@ -188,6 +202,8 @@ function ended(watch: Watch, limit: AttemptLimit): Made {
 function failed(value: unknown, watch: Watch, limit: AttemptLimit): Made {
   const thrown = { value };
   if (watch.timedOut !== undefined || (limit.passed && !watch.cancelled)) return { ...ended(watch, limit), thrown };
+  // What the transport itself knows beats what its words look like.
+  if (!watch.cancelled && carriesOutcome(value) && value.outcome) return { outcome: value.outcome, thrown };
   const proof = classifyThrown(value, watch.cancelled);
   switch (proof.outcome) {
     case 'cancelled':

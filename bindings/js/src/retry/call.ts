@@ -4,6 +4,7 @@ import { type Engine, loadEngine, type PolicyBudget } from '../policy/engine.ts'
 import type { CallFacts, Outcome, Policy, RequestBody, Verdict } from '../policy/types.ts';
 import { discard, type Made, makeAttempt, type Reading } from './attempt.ts';
 import { ABORTED, orAborted } from './clock.ts';
+import { handOver, isHandedOver } from './hand-over.ts';
 import { type Attempt, describeAttempt, describeAttempts, withHistory } from './history.ts';
 import type { ClockOptions, LogEvent, TimeoutOptions } from './options.ts';
 import type { Origin } from './origins.ts';
@@ -27,6 +28,8 @@ export interface Means extends Required<ClockOptions> {
   /** What is shared by all calls to an origin. */
   readonly origin: (url: string, engine: Engine) => Origin;
   readonly log: ((event: LogEvent) => void) | undefined;
+  /** Whether time and chance are those of this package, and none of the caller's. */
+  readonly ownClock: boolean;
 }
 
 /** The end of a call that was answered. */
@@ -39,9 +42,11 @@ export interface Answer {
 
 /** Makes a call. What it throws is what `fetch` or the caller's signal threw, or a `TimeoutError`; each with its history. */
 export async function makeCall(call: Call, means: Means): Promise<Answer> {
+  const engine = await loadEngine();
+  if (isHandedOver(call, means)) return handOver(call, means, engine, (attempt) => tell(call, means, attempt));
   const running = new Running(call, means);
   try {
-    return await running.attempts(await loadEngine());
+    return await running.attempts(engine);
   } finally {
     running.stop();
   }
@@ -127,7 +132,7 @@ class Running {
       verdict,
     });
     this.records.push(attempt);
-    this.log(attempt);
+    tell(this.call, this.means, attempt);
     return verdict;
   }
 
@@ -173,24 +178,24 @@ class Running {
     return `${method} ${shown(url)}: waited for ${this.waitsFor} when ${requestTimeoutMs} ms had passed (requestTimeoutMs)${before}`;
   }
 
-  private log(attempt: Attempt): void {
-    const { method, url } = this.call.request;
-    try {
-      this.means.log?.({
-        method,
-        url: shown(url),
-        operation: this.call.operation,
-        attempt,
-        text: `${method} ${shown(url)}, attempt ${attempt.number} ${describeAttempt(attempt)}`,
-      });
-    } catch {
-      // A log must not decide what becomes of a call.
-    }
-  }
-
   /** Seconds since the call began. */
   private elapsed(): number {
     return (this.means.now() - this.began) / 1000;
+  }
+}
+
+/** Tells the log of an attempt. */
+function tell({ request: { method, url }, operation }: Call, means: Means, attempt: Attempt): void {
+  try {
+    means.log?.({
+      method,
+      url: shown(url),
+      operation,
+      attempt,
+      text: `${method} ${shown(url)}, attempt ${attempt.number} ${describeAttempt(attempt)}`,
+    });
+  } catch {
+    // A log must not decide what becomes of a call.
   }
 }
 

@@ -7,6 +7,7 @@ import { type Operation, permitOf } from './operations.ts';
 import {
   type ClockOptions,
   DEFAULT_REQUEST_TIMEOUT_MS,
+  isOwnClock,
   type LogEvent,
   type PolicyOptions,
   policyOf,
@@ -75,6 +76,7 @@ export class Caller {
       now,
       origin: (url, engine) => origins.of(url, engine),
       log: options.log,
+      ownClock: isOwnClock(options),
     };
   }
 

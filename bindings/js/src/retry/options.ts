@@ -197,6 +197,11 @@ export function policyOf(engine: Engine, options: PolicyOptions): Policy {
   return policy as unknown as Policy;
 }
 
+/** Whether time and chance are left to this package. */
+export function isOwnClock({ random, sleep, now }: ClockOptions): boolean {
+  return random === undefined && sleep === undefined && now === undefined;
+}
+
 /** Reads what options take from the environment, so that a mistake there is found before anything is sent. */
 export function validateEnvironment(options: PolicyOptions): void {
   connectionRetries(options);

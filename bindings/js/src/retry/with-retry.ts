@@ -4,6 +4,7 @@ import { sleep } from './clock.ts';
 import { type Operation, permitOf, permitOfMethod } from './operations.ts';
 import {
   DEFAULT_REQUEST_TIMEOUT_MS,
+  isOwnClock,
   policyOf,
   RETRY_RULES,
   type RetryOptions,
@@ -42,6 +43,7 @@ export function withRetry(fetch?: typeof globalThis.fetch, options: RetryOptions
     now,
     origin: (url, engine) => origins.of(url, engine),
     log: given.log,
+    ownClock: isOwnClock(given),
   };
   const timeouts = {
     requestTimeoutMs: given.requestTimeoutMs ?? DEFAULT_REQUEST_TIMEOUT_MS,
