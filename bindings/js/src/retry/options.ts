@@ -2,7 +2,7 @@ import { platform } from '#platform';
 import type { Engine } from '../policy/engine.ts';
 import { type Policy, PRESETS, type PresetName, REPEAT_UNKNOWN, type RepeatUnknown } from '../policy/types.ts';
 import type { Attempt } from './history.ts';
-import type { Operation, OperationTable } from './operations.ts';
+import { type Operation, OperationTable } from './operations.ts';
 
 /** What decides about repeats. Each option is named as in every other language, in JavaScript's spelling. */
 export interface PolicyOptions {
@@ -150,8 +150,7 @@ export const RETRY_RULES: Record<string, Rule> = {
   random: callable,
   sleep: callable,
   now: callable,
-  operations: (value) =>
-    typeof (value as OperationTable | null)?.find === 'function' ? undefined : 'an OperationTable',
+  operations: (value) => (value instanceof OperationTable ? undefined : 'an OperationTable'),
   basePath: text,
   idempotencyKeys: oneOf(['auto', 'honoured', 'ignored']),
   idempotencyKey: callable,
