@@ -1,11 +1,11 @@
 /** The options of a connection: explicit, else of the environment, else the defaults. */
 
+import type { Transport } from '../transport.ts';
 import { baseUrl, checkDomain, DEFAULT_DOMAIN, directBase, ENVD_PORT, hostOf, sandboxBase } from './endpoints.ts';
 import { env } from './env.ts';
-import { AuthenticationError, InvalidArgumentError, UnsupportedError } from './errors.ts';
+import { AuthenticationError, InvalidArgumentError } from './errors.ts';
 import { isBrowser } from './runtime.ts';
-import { senderOf } from './transport/plain.ts';
-import type { Sender } from './transport/sender.ts';
+import { type Sender, senderOf } from './transport/sender.ts';
 import { milliseconds, texts, whole } from './validate.ts';
 
 /** The version that is told to servers. */
@@ -57,12 +57,14 @@ export interface ConnectionOpts {
   headers?: Record<string, string> | undefined;
   /** More headers of requests to the control plane. */
   apiHeaders?: Record<string, string> | undefined;
-  /** A proxy's URL. Needs a `fetch` that can be told one; others refuse it with {@link UnsupportedError}. */
+  /** A proxy's URL. Only the native transport has one: elsewhere it is refused with {@link UnsupportedError}. */
   proxy?: string | undefined;
   /** Aborts the call; its reason is thrown. */
   signal?: AbortSignal | undefined;
-  /** What sends the requests. Default: the runtime's, looked up at each request. */
+  /** What sends the requests, in place of the native transport and the runtime's own `fetch`. */
   fetch?: typeof globalThis.fetch | undefined;
+  /** Default: `native` where it loads, else `fetch`, the runtime's own. */
+  transport?: Transport | undefined;
 }
 
 /** The official name of the same. */
@@ -102,7 +104,8 @@ export class ConnectionConfig {
   readonly requestSource?: string;
   readonly proxy?: string;
   readonly signal: AbortSignal | undefined;
-  private readonly fetch: typeof globalThis.fetch | undefined;
+  /** Who sends the requests of this connection. */
+  readonly sender: Sender;
 
   constructor(opts: ConnectionOpts = {}) {
     this.debug = opts.debug ?? env('E2B_DEBUG')?.toLowerCase() === 'true';
@@ -132,17 +135,10 @@ export class ConnectionConfig {
     this.headers = headers;
     const source = env('E2B_USER_AGENT_SOURCE');
     if (source !== undefined) this.requestSource = source;
-    if (opts.proxy !== undefined) {
-      this.proxy = opts.proxy;
-      // The caller's own fetch is theirs to send through a proxy.
-      if (opts.fetch === undefined) {
-        throw new UnsupportedError(
-          "proxy: this runtime's fetch cannot be told a proxy; give a `fetch` that uses one, without this option",
-        );
-      }
-    }
+    if (opts.proxy !== undefined) this.proxy = opts.proxy;
     this.signal = opts.signal;
-    this.fetch = opts.fetch;
+    const { fetch, transport, proxy } = opts;
+    this.sender = senderOf({ fetch, transport, proxy });
   }
 
   /** Options of a call over those of its object; what a call leaves out, or gives as `undefined`, is the object's. */
@@ -150,11 +146,6 @@ export class ConnectionConfig {
     if (boundOpts === undefined) return opts;
     const given = Object.entries(opts ?? {}).filter(([, value]) => value !== undefined);
     return { ...boundOpts, ...Object.fromEntries(given) } as T;
-  }
-
-  /** Who sends the requests of this connection. */
-  get sender(): Sender {
-    return senderOf(this.fetch);
   }
 
   /**

@@ -1,6 +1,7 @@
 /** The errors of the SDK: the official classes, and those that tell more than they can. */
 
-import type { Attempt, Outcome } from './transport/sender.ts';
+import type { Outcome } from '../policy/types.ts';
+import type { Attempt } from '../retry/history.ts';
 
 /** What is known of a failure, beside its message. */
 export interface Evidence {
@@ -12,7 +13,7 @@ export interface Evidence {
   outcome?: Outcome | undefined;
   /** Every attempt of the call, oldest first. */
   attempts?: readonly Attempt[] | undefined;
-  /** When the server wants to be asked again, in milliseconds. */
+  /** When the server wants to be asked again, in seconds. */
   retryAfter?: number | undefined;
   /** What was caught. */
   cause?: unknown;
@@ -28,7 +29,7 @@ export class OnceboxError extends Error {
   outcome?: Outcome;
   /** Every attempt of the call, oldest first. */
   attempts: readonly Attempt[] = [];
-  /** When the server wants to be asked again, in milliseconds, where it said so. */
+  /** When the server wants to be asked again, in **seconds**, where it said so. */
   retryAfter?: number;
 
   constructor(message?: string, evidence: Evidence = {}) {

@@ -1,5 +1,7 @@
 /** The sandbox SDK, with the official one's names. */
 
+export type { Outcome } from '../policy/types.ts';
+export type { Attempt } from '../retry/history.ts';
 export { E2B, type E2BClientOpts } from './client.ts';
 export {
   type CommandConnectOpts,
@@ -87,6 +89,5 @@ export {
   type TemplateTag,
   type TemplateTagInfo,
 } from './template/template.ts';
-export type { Attempt, Outcome } from './transport/sender.ts';
 export * from './volume/volume.ts';
 export { type VolumeEntryStat, VolumeFileType } from './volume/wire.ts';

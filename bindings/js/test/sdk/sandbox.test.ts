@@ -141,7 +141,10 @@ describe.skipIf(!available)('sandboxes', () => {
     const nobody = { ...local.opts, apiUrl: `http://127.0.0.1:${await freePort()}`, connectionRetries: 0 };
     const failed = await Sandbox.create(nobody).catch((error: unknown) => error);
     expect(failed).toBeInstanceOf(NotDoneError);
-    expect(failed).toMatchObject({ outcome: 'NotSent', attempts: [{ attempt: 1, outcome: 'NotSent' }] });
+    expect(failed).toMatchObject({
+      outcome: { kind: 'not_sent' },
+      attempts: [{ number: 1, outcome: { kind: 'not_sent' } }],
+    });
   });
 
   test("an abort is the caller's own reason", async () => {

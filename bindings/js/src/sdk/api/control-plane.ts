@@ -28,7 +28,6 @@ export function apiCall(config: ConnectionConfig, request: ApiRequest): Call {
   const headers: Record<string, string> = { Accept: 'application/json', ...apiHeaders(config), ...request.headers };
   if (request.json !== undefined) headers['Content-Type'] = 'application/json';
   return {
-    action: request.action,
     plane: 'control_plane',
     method: request.method,
     base: config.apiUrl,
@@ -37,7 +36,7 @@ export function apiCall(config: ConnectionConfig, request: ApiRequest): Call {
     body: request.json === undefined ? undefined : JSON.stringify(request.json),
     read: 'whole',
     requestTimeoutMs: config.requestTimeoutMs,
-    retries: config.retries,
+    retries: config.givenRetries,
     connectionRetries: config.connectionRetries,
     signal: config.signal,
   };
@@ -49,7 +48,7 @@ export async function sendApi(config: ConnectionConfig, request: ApiRequest): Pr
   try {
     return await config.sender.send(call);
   } catch (error) {
-    throw failed(request.action, error);
+    throw failed(request.action, error, config.signal);
   }
 }
 
@@ -94,7 +93,7 @@ export async function parsed<T>(action: string, answer: Answer): Promise<T> {
   try {
     return JSON.parse(text) as T;
   } catch (cause) {
-    const evidence = { statusCode: answer.status, outcome: 'Responded', attempts: answer.attempts, cause } as const;
+    const evidence = { statusCode: answer.status, attempts: answer.attempts, cause };
     const message = `could not ${action}: the server's answer (${answer.status}) is no JSON: ${text.slice(0, 200)}`;
     throw new SandboxError(message, evidence);
   }

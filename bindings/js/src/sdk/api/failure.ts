@@ -1,5 +1,6 @@
 /** What the failure of a call becomes: one of the official classes, with its evidence. */
 
+import { attemptsOf, describeOutcome, mayHaveBeenProcessed } from '../../retry/history.ts';
 import {
   AuthenticationError,
   ConnectionLostError,
@@ -16,7 +17,7 @@ import {
   TimeoutError,
   UnsupportedError,
 } from '../errors.ts';
-import { type Answer, CallError } from '../transport/sender.ts';
+import type { Answer } from '../transport/sender.ts';
 
 /** A class of errors. */
 export type ErrorClass = new (message: string, evidence?: Evidence) => OnceboxError;
@@ -73,7 +74,7 @@ export function refusedWith(action: string, answer: Answer, said: Words, classes
   const evidence: Evidence = {
     statusCode: status,
     errorCode: said.errorCode,
-    outcome: 'Responded',
+    outcome: outcomeOf(answer),
     attempts: answer.attempts,
     retryAfter: retryAfter(answer.headers),
   };
@@ -105,31 +106,52 @@ export function refusedWith(action: string, answer: Answer, said: Words, classes
   }
 }
 
-/** What a call that got no answer becomes. What is no failure of a call, such as the caller's abort, stays as it is. */
-export function failed(action: string, error: unknown): unknown {
-  if (!(error instanceof CallError)) return error;
-  const { outcome, attempts, retryAfter, cause } = error;
-  const evidence: Evidence = { outcome, attempts, retryAfter, cause };
+/**
+ * What a call that got no answer becomes.
+ *
+ * @param signal whose abort is the caller's own: then its reason, or whatever was thrown in its stead, stays as it is.
+ */
+export function failed(action: string, error: unknown, signal?: AbortSignal): unknown {
+  if (signal?.aborted) return signal.reason;
+  const attempts = attemptsOf(error);
+  const outcome = attempts.at(-1)?.outcome;
+  // What is no failure of a call is a mistake of ours, or of the caller's, and is not dressed up.
+  if (outcome === undefined) return error;
+  const evidence: Evidence = { outcome, attempts, retryAfter: hintOf(attempts), cause: error };
   const tries = attempts.length > 1 ? `, after ${attempts.length} attempts` : '';
-  const message = (what: string) => `could not ${action}: ${error.message}${tries}; ${what}`;
-  if (error.notDone) return new NotDoneError(message('it was certainly not done'), evidence);
-  switch (outcome) {
-    case 'TimedOut':
-      return new TimeoutError(message('nobody knows whether it was done'), evidence);
-    case 'Responded':
-      return new ConnectionLostError(message('the answer was cut'), evidence);
+  const message = (what: string) => `could not ${action}: ${describeOutcome(outcome)}${tries}; ${what}`;
+  if (!mayHaveBeenProcessed(attempts)) {
+    if (outcome.kind === 'timed_out') return new TimeoutError(message('it was certainly not done'), evidence);
+    return new NotDoneError(message('it was certainly not done'), evidence);
+  }
+  switch (outcome.kind) {
+    case 'timed_out':
+      return new TimeoutError(message('nobody knows whether it was done (requestTimeoutMs)'), evidence);
+    case 'responded':
+      return new ConnectionLostError(message('the rest of the answer was lost'), evidence);
     default:
       return new OutcomeUnknownError(message('nobody knows whether it was done'), evidence);
   }
 }
 
-/** How long a server wants to be left alone, in milliseconds: digits or an HTTP date, else nothing. */
+/** The last hint of a server, in seconds. */
+function hintOf(attempts: Answer['attempts']): number | undefined {
+  const verdict = attempts.at(-1)?.verdict;
+  return verdict?.kind === 'return' ? verdict.retryAfter : undefined;
+}
+
+/** What is known of the last attempt of an answer. */
+function outcomeOf(answer: Answer): Evidence['outcome'] {
+  return answer.attempts.at(-1)?.outcome;
+}
+
+/** How long a server wants to be left alone, in seconds: digits or an HTTP date, else nothing. */
 export function retryAfter(headers: Headers): number | undefined {
   const value = headers.get('retry-after')?.trim();
   if (!value) return undefined;
-  if (/^\d+$/.test(value)) return Math.min(Number(value), 2 ** 31 - 1) * 1000;
+  if (/^\d+$/.test(value)) return Math.min(Number(value), 2 ** 31 - 1);
   const at = Date.parse(value);
   if (Number.isNaN(at) || !/[A-Za-z]{3}/.test(value)) return undefined;
   const now = Date.parse(headers.get('date') ?? '');
-  return Math.max(0, at - (Number.isNaN(now) ? Date.now() : now));
+  return Math.max(0, (at - (Number.isNaN(now) ? Date.now() : now)) / 1000);
 }

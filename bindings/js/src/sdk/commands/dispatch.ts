@@ -110,18 +110,19 @@ async function told(envd: Envd, error: unknown, marker: Marker, late: number | u
     return new TimeoutError(
       `could not ${ACTION}: the process was not named within ${late} ms (requestTimeoutMs); nobody knows whether it was ` +
         `started; it would have the tag ${JSON.stringify(marker.tag)}`,
-      { outcome: 'TimedOut' },
+      { outcome: { kind: 'timed_out', sent: true } },
     );
   }
   if (error instanceof Cut) {
     const message = `could not ${ACTION}: ${error.message} before the process was named; nobody knows whether it was started`;
-    return envd.afterLoss(new OutcomeUnknownError(message, { outcome: 'SentUnknown' }));
+    return envd.afterLoss(new OutcomeUnknownError(message));
   }
   if (!(error instanceof Refusal)) return error;
   if (isOpen(error)) {
     const message = `could not ${ACTION}: ${error.code}: ${error.message}; nobody knows whether it was started`;
     const { status: statusCode, attempts, retryAfter } = error;
-    return new OutcomeUnknownError(message, { statusCode, attempts, retryAfter, outcome: 'Responded' });
+    const outcome = attempts.at(-1)?.outcome;
+    return new OutcomeUnknownError(message, { statusCode, attempts, retryAfter, outcome });
   }
   const refused = rpcError(ACTION, error, { notFound: SandboxNotFoundError });
   return envd.afterLoss(refused);

@@ -1,5 +1,6 @@
 /** The daemon in a sandbox: plain requests, RPCs, and whether it is there. */
 
+import type { Plane } from '../../retry/operations.ts';
 import { callApi } from '../api/control-plane.ts';
 import { type Classes, failed } from '../api/failure.ts';
 import type { ConnectionConfig } from '../config.ts';
@@ -11,7 +12,7 @@ import {
   SandboxNotRunningError,
   SandboxUnreachableError,
 } from '../errors.ts';
-import type { Answer, Call, CallBody, Plane } from '../transport/sender.ts';
+import type { Answer, Call, CallBody } from '../transport/sender.ts';
 import { milliseconds } from '../validate.ts';
 import { pack } from './envelope.ts';
 import { Refusal, refusalOf, restError, rpcError } from './refusal.ts';
@@ -102,7 +103,7 @@ export class Envd {
   async tryUnary<T>(rpc: Rpc): Promise<T> {
     const headers = { ...this.rpcHeaders(rpc), 'Content-Type': 'application/json' };
     const call = this.call(rpc, `/${rpc.service}/${rpc.method}`, headers, JSON.stringify(rpc.message), 'whole');
-    const answer = await this.send(call);
+    const answer = await this.send(rpc.action, call);
     if (answer.status !== 200) throw await refusalOf(answer);
     return (await answer.response.json()) as T;
   }
@@ -127,7 +128,7 @@ export class Envd {
     const path = `/${rpc.service}/${rpc.method}`;
     const call = { ...this.call(rpc, path, headers, pack(rpc.message), 'stream'), signal: control.signal };
     try {
-      const answer = await this.send(call);
+      const answer = await this.send(rpc.action, call);
       if (answer.status !== 200) throw await refusalOf(answer);
       const end = (reason?: unknown) => {
         rpc.signal?.removeEventListener('abort', abort);
@@ -144,25 +145,20 @@ export class Envd {
   async rest(request: Rest): Promise<Answer> {
     const call = this.call(request, request.path, this.headers(request.headers), request.body, request.read ?? 'whole');
     const once = { method: request.method, retries: 0, connectionRetries: 0 };
-    const answer = await this.send({ ...call, ...(request.once ? once : { method: request.method }) });
+    const answer = await this.send(request.action, { ...call, ...(request.once ? once : { method: request.method }) });
     if (answer.status >= 200 && answer.status <= 299) return answer;
     throw await this.afterLoss(await restError(request.action, answer, request.classes ?? {}));
   }
 
   /** Whether the sandbox runs: `false` where what stands before it says that it does not. */
   async isRunning(limits: CallLimits & { once?: boolean } = {}): Promise<boolean> {
-    const call = this.call(
-      { action: 'ask whether the sandbox runs', ...limits },
-      '/health',
-      this.headers(),
-      undefined,
-      'whole',
-    );
+    const action = 'ask whether the sandbox runs';
+    const call = this.call(limits, '/health', this.headers(), undefined, 'whole');
     const once = limits.once ? { retries: 0, connectionRetries: 0 } : {};
-    const answer = await this.sendRaw({ ...call, method: 'GET', ...once });
+    const answer = await this.sendRaw(action, { ...call, method: 'GET', ...once });
     if (answer.status === 502) return false;
     if (answer.status >= 200 && answer.status <= 299) return true;
-    throw await restError(call.action, answer, {});
+    throw await restError(action, answer, {});
   }
 
   /**
@@ -217,7 +213,7 @@ export class Envd {
   }
 
   private call(
-    what: CallLimits & { action: string },
+    what: CallLimits,
     path: string,
     headers: Record<string, string>,
     body: CallBody | undefined,
@@ -227,7 +223,6 @@ export class Envd {
     const limit = what.requestTimeoutMs;
     const at = { sandboxDomain: identity.sandboxDomain, envdPort: this.port };
     return {
-      action: what.action,
       plane: this.plane,
       method: 'POST',
       base: config.getSandboxUrl(identity.sandboxId, at),
@@ -236,25 +231,25 @@ export class Envd {
       body,
       read,
       requestTimeoutMs: limit === undefined ? config.requestTimeoutMs : milliseconds('requestTimeoutMs', limit),
-      retries: config.givenRetries ?? 0,
+      retries: config.givenRetries,
       connectionRetries: config.connectionRetries,
       signal: what.signal ?? config.signal,
     };
   }
 
-  private async send(call: Call): Promise<Answer> {
+  private async send(action: string, call: Call): Promise<Answer> {
     try {
-      return await this.sendRaw(call);
+      return await this.sendRaw(action, call);
     } catch (error) {
       throw await this.afterLoss(error);
     }
   }
 
-  private async sendRaw(call: Call): Promise<Answer> {
+  private async sendRaw(action: string, call: Call): Promise<Answer> {
     try {
       return await this.config.sender.send(call);
     } catch (error) {
-      throw failed(call.action, error);
+      throw failed(action, error, call.signal);
     }
   }
 

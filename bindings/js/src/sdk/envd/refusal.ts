@@ -1,5 +1,6 @@
 /** What a daemon, or whoever stands before it, says no with. */
 
+import type { Attempt } from '../../retry/history.ts';
 import { type Classes, refusedWith, retryAfter, words } from '../api/failure.ts';
 import {
   AuthenticationError,
@@ -14,7 +15,7 @@ import {
   TimeoutError,
   UnsupportedError,
 } from '../errors.ts';
-import type { Answer, Attempt } from '../transport/sender.ts';
+import type { Answer } from '../transport/sender.ts';
 
 /** An error code of Connect. */
 export type Code =
@@ -99,7 +100,7 @@ export function edgeOf(message: string): typeof SandboxNotRunningError | typeof 
 /** What the refusal of an RPC becomes. */
 export function rpcError(action: string, refusal: Refusal, classes: Classes = {}): OnceboxError {
   const { code, attempts, status, retryAfter } = refusal;
-  const evidence: Evidence = { statusCode: status, outcome: 'Responded', attempts, retryAfter };
+  const evidence: Evidence = { statusCode: status, outcome: attempts.at(-1)?.outcome, attempts, retryAfter };
   const message = `could not ${action}: ${code}${refusal.message ? `: ${refusal.message}` : ''}`;
   switch (code) {
     case 'invalid_argument':

@@ -1,6 +1,6 @@
 /** The messages of a streaming RPC, and how they end. */
 
-import type { Attempt } from '../transport/sender.ts';
+import type { Attempt } from '../../retry/history.ts';
 import { EnvelopeError, Unpacker } from './envelope.ts';
 import { refusalIn } from './refusal.ts';
 

@@ -332,7 +332,7 @@ export class Sandbox extends SandboxApi {
 /** What of a create's or a connect's options is the connection's. */
 function connectionOf(opts: ConnectionOpts): ConnectionOpts {
   const { apiKey, domain, apiUrl, sandboxUrl, debug, requestTimeoutMs, retries, connectionRetries } = opts;
-  const { logger, headers, apiHeaders, proxy, fetch } = opts;
+  const { logger, headers, apiHeaders, proxy, fetch, transport } = opts;
   return {
     apiKey,
     domain,
@@ -347,5 +347,6 @@ function connectionOf(opts: ConnectionOpts): ConnectionOpts {
     apiHeaders,
     proxy,
     fetch,
+    transport,
   };
 }

@@ -190,8 +190,7 @@ async function upload(
   await files.pack(copy.gzip, async (archive) => {
     say(`Sending the files of ${copy.src}, ${archive.size} bytes`);
     const call = {
-      action,
-      plane: 'foreign',
+      plane: 'other',
       method: 'PUT',
       base: url.origin,
       path: `${url.pathname}${url.search}`,
@@ -199,7 +198,7 @@ async function upload(
       body: archive,
       read: 'whole',
       requestTimeoutMs: UPLOAD_TIMEOUT,
-      retries: config.retries,
+      retries: config.givenRetries,
       connectionRetries: config.connectionRetries,
       signal: config.signal,
     } as const;
@@ -207,7 +206,7 @@ async function upload(
     try {
       answer = await config.sender.send(call);
     } catch (error) {
-      throw failed(action, error);
+      throw failed(action, error, config.signal);
     }
     if (answer.status < 200 || answer.status > 299) throw await refused(action, answer, { other: FileUploadError });
   });

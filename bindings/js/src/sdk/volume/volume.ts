@@ -301,8 +301,7 @@ export class Volume extends ClientFactory {
     let answer: Answer;
     try {
       answer = await config.sender.send({
-        action,
-        plane: 'volume',
+        plane: 'volume_content',
         method,
         base: base.replace(/\/+$/, ''),
         path: `/volumecontent/${segment(this.volumeId)}/${kind}${query(values)}`,
@@ -316,12 +315,12 @@ export class Volume extends ClientFactory {
         read: request.stream ? 'stream' : 'whole',
         requestTimeoutMs:
           opts.requestTimeoutMs === undefined && timeoutMs !== undefined ? timeoutMs : config.requestTimeoutMs,
-        retries: config.givenRetries ?? 0,
+        retries: config.givenRetries,
         connectionRetries: config.connectionRetries,
         signal: config.signal,
       });
     } catch (error) {
-      throw failed(action, error);
+      throw failed(action, error, config.signal);
     }
     if (answer.status >= 200 && answer.status <= 299) return answer;
     throw await refused(action, answer, PATHS);
