@@ -2,6 +2,7 @@
 
 import type { ConnectionOpts } from './config.ts';
 import { ConnectionConfig } from './config.ts';
+import { createsOf, type Leftover } from './sandbox/once.ts';
 import { Sandbox } from './sandbox/sandbox.ts';
 import { Secret } from './secret.ts';
 import { type CallableTemplate, callable, TemplateBase } from './template/template.ts';
@@ -24,10 +25,12 @@ export class E2B {
   readonly Template: CallableTemplate;
   readonly Secret: typeof Secret;
 
+  private readonly config: ConnectionConfig;
+
   /** @throws InvalidArgumentError where an option is wrong. */
   constructor(opts: E2BClientOpts = {}) {
     // Checked here rather than at the first call.
-    new ConnectionConfig(opts);
+    this.config = new ConnectionConfig(opts);
     const bound = { ...opts };
     this.Sandbox = class extends Sandbox {
       protected static override readonly boundOpts = bound;
@@ -43,5 +46,32 @@ export class E2B {
     this.Secret = class extends Secret {
       protected static override readonly boundOpts = bound;
     };
+  }
+
+  /** Finds out what became of a create: see {@link Sandbox.resolve}. */
+  resolve(intent: string, opts?: ConnectionOpts): Promise<Sandbox | undefined> {
+    return this.Sandbox.resolve(intent, opts);
+  }
+
+  /**
+   * Waits, no longer than twice `cleanupTimeoutMs`, until what creates do in the background is done: doubles that are
+   * killed, and what was made for callers that went away.
+   *
+   * @returns what is left, and could not be cleared away; the logger is told, too.
+   */
+  async close(): Promise<readonly Leftover[]> {
+    // Without a key nothing was made.
+    if (this.config.apiKey === undefined) return [];
+    const left = await createsOf(this.config).close();
+    for (const { intent, sandboxes, maybeMore } of left) {
+      const more = maybeMore ? ', and perhaps more' : '';
+      this.config.logger?.warn?.(`left of intent ${intent}: sandboxes ${sandboxes.join(', ') || 'unknown'}${more}`);
+    }
+    return left;
+  }
+
+  /** Closes it, for `await using`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
   }
 }

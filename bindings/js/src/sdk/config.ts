@@ -1,5 +1,6 @@
 /** The options of a connection: explicit, else of the environment, else the defaults. */
 
+import type { CreateOptions } from '../create/creates.ts';
 import type { Transport } from '../transport.ts';
 import { baseUrl, checkDomain, DEFAULT_DOMAIN, directBase, ENVD_PORT, hostOf, sandboxBase } from './endpoints.ts';
 import { env } from './env.ts';
@@ -63,6 +64,15 @@ export interface ConnectionOpts {
   signal?: AbortSignal | undefined;
   /** What sends the requests, in place of the native transport and the runtime's own `fetch`. */
   fetch?: typeof globalThis.fetch | undefined;
+  /** Whether the server honours idempotency keys. Default: `auto`, not before it has shown that it does. */
+  idempotencyKeys?: 'auto' | 'honoured' | 'ignored' | undefined;
+  /**
+   * How long the look-ups of a create whose answer was lost must stay empty before they are believed, in
+   * **milliseconds**. Default: 10,000.
+   */
+  settleMs?: number | undefined;
+  /** The bound of what goes on after a create has ended, in **milliseconds**. Default: 30,000. */
+  cleanupTimeoutMs?: number | undefined;
   /** Default: `native` where it loads, else `fetch`, the runtime's own. */
   transport?: Transport | undefined;
 }
@@ -104,6 +114,8 @@ export class ConnectionConfig {
   readonly requestSource?: string;
   readonly proxy?: string;
   readonly signal: AbortSignal | undefined;
+  /** How creates go about it. */
+  readonly createOptions: CreateOptions;
   /** Who sends the requests of this connection. */
   readonly sender: Sender;
 
@@ -137,6 +149,7 @@ export class ConnectionConfig {
     if (source !== undefined) this.requestSource = source;
     if (opts.proxy !== undefined) this.proxy = opts.proxy;
     this.signal = opts.signal;
+    this.createOptions = createOptions(opts);
     const { fetch, transport, proxy } = opts;
     this.sender = senderOf({ fetch, transport, proxy });
   }
@@ -191,6 +204,18 @@ export class ConnectionConfig {
   getHost(sandboxId: string, port: number, sandboxDomain: string): string {
     return hostOf(this, sandboxId, whole('port', port, 1, 65_535), sandboxDomain);
   }
+}
+
+function createOptions({ idempotencyKeys, settleMs, cleanupTimeoutMs }: ConnectionOpts): CreateOptions {
+  if (idempotencyKeys !== undefined && !['auto', 'honoured', 'ignored'].includes(idempotencyKeys)) {
+    const given = JSON.stringify(idempotencyKeys);
+    throw new InvalidArgumentError(`idempotencyKeys: ${given} is none of auto, honoured, ignored`);
+  }
+  return {
+    ...(idempotencyKeys === undefined ? {} : { idempotencyKeys }),
+    ...(settleMs === undefined ? {} : { settleMs: milliseconds('settleMs', settleMs) }),
+    ...(cleanupTimeoutMs === undefined ? {} : { cleanupTimeoutMs: milliseconds('cleanupTimeoutMs', cleanupTimeoutMs) }),
+  };
 }
 
 function connectionRetries(opts: ConnectionOpts): number | undefined {

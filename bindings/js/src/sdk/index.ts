@@ -53,6 +53,7 @@ export {
   type SandboxNetworkTransformResolver,
   type SandboxNetworkUpdate,
 } from './sandbox/network.ts';
+export type { Leftover } from './sandbox/once.ts';
 export { SandboxPaginator, SnapshotPaginator } from './sandbox/paginators.ts';
 export { Sandbox, type SandboxConstructorOpts } from './sandbox/sandbox.ts';
 export { getSignature, type SignatureOpts } from './sandbox/signature.ts';

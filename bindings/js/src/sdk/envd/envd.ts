@@ -11,6 +11,7 @@ import {
   OutcomeUnknownError,
   SandboxNotRunningError,
   SandboxUnreachableError,
+  SupersededError,
 } from '../errors.ts';
 import type { Answer, Call, CallBody } from '../transport/sender.ts';
 import { milliseconds } from '../validate.ts';
@@ -63,6 +64,8 @@ export interface Identity {
   readonly envdVersion: string;
   readonly envdAccessToken?: string | undefined;
   readonly trafficAccessToken?: string | undefined;
+  /** Another sandbox that stays in its place. */
+  readonly lostTo?: (() => string | undefined) | undefined;
 }
 
 /** A port of a sandbox. */
@@ -220,6 +223,8 @@ export class Envd {
     read: 'whole' | 'stream',
   ): Call {
     const { config, identity } = this;
+    const lostTo = identity.lostTo?.();
+    if (lostTo !== undefined) throw superseded(identity.sandboxId, lostTo);
     const limit = what.requestTimeoutMs;
     const at = { sandboxDomain: identity.sandboxDomain, envdPort: this.port };
     return {
@@ -269,6 +274,13 @@ export class Envd {
       return `the control plane was asked, too: ${error instanceof Error ? error.message : String(error)}`;
     }
   }
+}
+
+/** What using a sandbox that lost comes to. */
+export function superseded(sandboxId: string, by: string): SupersededError {
+  return new SupersededError(
+    `sandbox ${sandboxId} was made twice, and ${by} is the one that stays: connect to it, or resolve the intent`,
+  );
 }
 
 /** Base64 of a text's UTF-8. */

@@ -7,6 +7,7 @@ import { InvalidArgumentError, NotFoundError, SandboxNotFoundError } from '../er
 import { ClientFactory } from '../paginator.ts';
 import { sandboxId as checked, seconds, text, whole } from '../validate.ts';
 import { defined, type SandboxNetworkUpdate, updateBody } from './network.ts';
+import { createsOf } from './once.ts';
 import { SnapshotPaginator } from './paginators.ts';
 import type {
   CreateSnapshotOpts,
@@ -180,7 +181,10 @@ export class SandboxApi extends ClientFactory {
       memory: onResume === 'reboot' ? false : undefined,
     });
     const action = `connect to sandbox ${sandboxId}`;
-    const path = `/v2${pathOf(sandboxId)}/connect`;
+    const v1 = createsOf(config).speaksV1;
+    // v1 wants to be told how long.
+    if (v1) json.timeout ??= 300;
+    const path = `${v1 ? '' : '/v2'}${pathOf(sandboxId)}/connect`;
     return accessOf(
       action,
       await callApi<WireSandbox>(config, { action, method: 'POST', path, json, classes: MISSING }),

@@ -1,10 +1,10 @@
 /** Making sandboxes. */
 
-import { callApi } from '../api/control-plane.ts';
 import type { ConnectionConfig } from '../config.ts';
 import { InvalidArgumentError } from '../errors.ts';
 import { seconds, text, texts, variables } from '../validate.ts';
 import { defined, iamBody, networkBody } from './network.ts';
+import { type Created, checkIntent, createOnce } from './once.ts';
 import type { SandboxLifecycle, SandboxOpts } from './types.ts';
 import { type Access, accessOf, type WireSandbox } from './wire.ts';
 
@@ -35,19 +35,30 @@ export function createBody(template: string, opts: SandboxOpts): Record<string, 
   });
 }
 
-/** Makes a sandbox. */
-export async function createSandbox(config: ConnectionConfig, template: string, opts: SandboxOpts): Promise<Access> {
-  const json = createBody(template, opts);
-  const headers: Record<string, string> = {};
-  if (opts.idempotencyKey !== undefined) headers['Idempotency-Key'] = idempotencyKey(opts.idempotencyKey);
-  const made = await callApi<WireSandbox>(config, {
-    action: ACTION,
-    method: 'POST',
-    path: '/v2/sandboxes',
-    json,
-    headers,
+/** A sandbox that was made, and what became of it since. */
+export interface Made extends Access {
+  readonly fate?: Created['fate'] | undefined;
+}
+
+/** Makes a sandbox, once. */
+export async function createSandbox(config: ConnectionConfig, template: string, opts: SandboxOpts): Promise<Made> {
+  const created = await createOnce(config, {
+    body: createBody(template, opts),
+    intent: opts.intent === undefined ? undefined : checkIntent(opts.intent),
+    idempotencyKey: opts.idempotencyKey === undefined ? undefined : idempotencyKey(opts.idempotencyKey),
   });
-  return accessOf(ACTION, made);
+  // Without `resolve` there is no end without a sandbox.
+  return madeOf(created as Created);
+}
+
+/** Finds out what became of an intent; `undefined`: no sandbox carries it. */
+export async function resolveIntent(config: ConnectionConfig, intent: string): Promise<Made | undefined> {
+  const found = await createOnce(config, { intent: checkIntent(intent), resolve: true, body: {} });
+  return found === undefined ? undefined : madeOf(found);
+}
+
+function madeOf({ sandbox, fate }: Created): Made {
+  return { ...accessOf(ACTION, sandbox as WireSandbox), fate };
 }
 
 function idempotencyKey(key: string): string {

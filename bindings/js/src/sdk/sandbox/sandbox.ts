@@ -3,14 +3,14 @@
 import { Commands } from '../commands/commands.ts';
 import { ConnectionConfig, type ConnectionOpts } from '../config.ts';
 import { ENVD_PORT, MCP_PORT, query } from '../endpoints.ts';
-import { Envd } from '../envd/envd.ts';
+import { Envd, superseded } from '../envd/envd.ts';
 import { InvalidArgumentError, SandboxError, TemplateError } from '../errors.ts';
 import { Filesystem } from '../files/filesystem.ts';
 import { Git } from '../git/git.ts';
 import { Pty } from '../pty.ts';
 import { sandboxId as checked } from '../validate.ts';
 import { SandboxApi } from './api.ts';
-import { createSandbox } from './create.ts';
+import { createSandbox, type Made, resolveIntent } from './create.ts';
 import type { SandboxNetworkUpdate } from './network.ts';
 import { SandboxPaginator, type SnapshotPaginator } from './paginators.ts';
 import { getSignature } from './signature.ts';
@@ -41,6 +41,8 @@ export type SandboxConstructorOpts = SandboxConnectOpts & {
   envdVersion: string;
   envdAccessToken?: string | undefined;
   trafficAccessToken?: string | undefined;
+  /** @internal What became of it since it was made. */
+  fate?: Made['fate'] | undefined;
 };
 
 /**
@@ -76,13 +78,15 @@ export class Sandbox extends SandboxApi {
   protected readonly envd: Envd;
   private readonly opts: ConnectionOpts;
   private readonly token: string | undefined;
+  private readonly fate: Made['fate'];
   private mcpToken: string | undefined;
 
   /** Made by `create`, `connect` and `fork`; or of what is known of a sandbox, without asking anybody. */
   constructor(opts: SandboxConstructorOpts) {
     super();
-    const { sandboxId, sandboxDomain, envdVersion, envdAccessToken, trafficAccessToken, timeoutMs, onResume, ...rest } =
-      opts;
+    const { sandboxId, sandboxDomain, envdVersion, envdAccessToken, trafficAccessToken, fate, ...more } = opts;
+    const { timeoutMs, onResume, ...rest } = more;
+    this.fate = fate;
     this.opts = rest;
     this.connectionConfig = new ConnectionConfig({ ...rest, signal: undefined });
     this.sandboxId = checked(sandboxId);
@@ -96,6 +100,7 @@ export class Sandbox extends SandboxApi {
       envdVersion,
       envdAccessToken,
       trafficAccessToken,
+      lostTo: () => fate?.lostTo,
     };
     this.envd = new Envd(identity);
     this.files = new Filesystem(this.envd);
@@ -127,11 +132,27 @@ export class Sandbox extends SandboxApi {
     const config = new ConnectionConfig(opts);
     const fallback = opts.mcp === undefined ? this.defaultTemplate : this.defaultMcpTemplate;
     const template = typeof templateOrOpts === 'string' ? templateOrOpts : (opts.template ?? fallback);
-    const access = config.debug ? DEBUG : await createSandbox(config, template, opts);
+    const access: Made = config.debug ? DEBUG : await createSandbox(config, template, opts);
     const sandbox = new this({ ...connectionOf(opts), ...access }) as InstanceType<S>;
     await sandbox.checkVersion();
     if (opts.mcp !== undefined) await sandbox.startMcpGateway(opts.mcp);
     return sandbox;
+  }
+
+  /**
+   * Finds out what became of a create, from any process: the `intent` is told by {@link OutcomeUnknownError}, or was given.
+   *
+   * @returns the sandbox that carries it, the oldest of several; `undefined` where none does.
+   * @throws OutcomeUnknownError where that cannot be told.
+   */
+  static async resolve<S extends typeof Sandbox>(
+    this: S,
+    intent: string,
+    opts?: ConnectionOpts,
+  ): Promise<InstanceType<S> | undefined> {
+    const all: ConnectionOpts = this.resolveOpts(opts) ?? {};
+    const found = await resolveIntent(new ConnectionConfig(all), intent);
+    return found === undefined ? undefined : (new this({ ...connectionOf(all), ...found }) as InstanceType<S>);
   }
 
   /**
@@ -210,8 +231,11 @@ export class Sandbox extends SandboxApi {
    *
    * @returns `false` where it was gone already.
    */
-  kill(opts?: SandboxApiOpts): Promise<boolean> {
-    return Sandbox.kill(this.sandboxId, this.merged(opts));
+  async kill(opts?: SandboxApiOpts): Promise<boolean> {
+    const killed = await Sandbox.kill(this.sandboxId, ConnectionConfig.mergeOpts(this.opts, opts));
+    // Of two sandboxes that were made, the sweep would otherwise keep the one that nobody has.
+    this.fate?.abandon();
+    return killed;
   }
 
   /**
@@ -282,6 +306,8 @@ export class Sandbox extends SandboxApi {
 
   /** Options of a call over this sandbox's. */
   protected merged<T extends ConnectionOpts>(opts?: T): T {
+    const lostTo = this.fate?.lostTo;
+    if (lostTo !== undefined) throw superseded(this.sandboxId, lostTo);
     return ConnectionConfig.mergeOpts(this.opts, opts) as T;
   }
 
@@ -332,7 +358,7 @@ export class Sandbox extends SandboxApi {
 /** What of a create's or a connect's options is the connection's. */
 function connectionOf(opts: ConnectionOpts): ConnectionOpts {
   const { apiKey, domain, apiUrl, sandboxUrl, debug, requestTimeoutMs, retries, connectionRetries } = opts;
-  const { logger, headers, apiHeaders, proxy, fetch, transport } = opts;
+  const { logger, headers, apiHeaders, proxy, fetch, transport, idempotencyKeys, settleMs, cleanupTimeoutMs } = opts;
   return {
     apiKey,
     domain,
@@ -348,5 +374,8 @@ function connectionOf(opts: ConnectionOpts): ConnectionOpts {
     proxy,
     fetch,
     transport,
+    idempotencyKeys,
+    settleMs,
+    cleanupTimeoutMs,
   };
 }

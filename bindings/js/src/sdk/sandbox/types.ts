@@ -61,7 +61,10 @@ export interface SandboxOpts extends ConnectionOpts {
    * drawn unless given.
    */
   intent?: string | undefined;
-  /** A key of the caller's own, sent as it is and never changed; 1 to 255 lower-case letters, digits and hyphens. */
+  /**
+   * A key of the caller's own, sent as it is and never changed; 1 to 255 lower-case letters, digits and hyphens. To use it
+   * again for the same sandbox, give the same `intent`, too: it is part of the request.
+   */
   idempotencyKey?: string | undefined;
 }
 

@@ -1,0 +1,122 @@
+/** Creates that happen once: what the create machine's driver is given, and what its ends become here. */
+
+import { type CreateOptions, Creates, type Order } from '../../create/creates.ts';
+import type { Created, Leftover } from '../../create/driver.ts';
+import { CreateNotDone, CreateUnknown, IntentInUse } from '../../create/errors.ts';
+import type { MakeRequest } from '../../create/wire.ts';
+import { attemptsOf } from '../../retry/history.ts';
+import { apiHeaders } from '../api/control-plane.ts';
+import { failed, refusedWith, words } from '../api/failure.ts';
+import type { ConnectionConfig } from '../config.ts';
+import { query, segment } from '../endpoints.ts';
+import {
+  type Evidence,
+  IntentMismatchError,
+  InvalidArgumentError,
+  NotDoneError,
+  OutcomeUnknownError,
+  SandboxNotFoundError,
+  TimeoutError,
+} from '../errors.ts';
+import { isBrowser } from '../runtime.ts';
+import type { Sender } from '../transport/sender.ts';
+
+export type { Created, Leftover };
+
+const ACTION = 'create a sandbox';
+
+/** Identities whose creates are remembered, for each means of sending: as a rule one. */
+const IDENTITIES = 256;
+
+const bySender = new WeakMap<Sender, Map<string, Creates>>();
+
+/** The creates of all that reach one server by one key: calls with one intent are joined, and what was learnt is shared. */
+export function createsOf(config: ConnectionConfig): Creates {
+  const { apiUrl, sender, createOptions } = config;
+  const headers = apiHeaders(config);
+  const identity = JSON.stringify([apiUrl, headers, createOptions]);
+  const known = bySender.get(sender) ?? new Map<string, Creates>();
+  bySender.set(sender, known);
+  let creates = known.get(identity);
+  if (creates === undefined) {
+    creates = new Creates(sender.caller, requests(apiUrl, headers), createOptions);
+    // The oldest is forgotten; what it has under way goes on.
+    if (known.size >= IDENTITIES) known.delete(known.keys().next().value ?? '');
+    known.set(identity, creates);
+  }
+  return creates;
+}
+
+/** How a client's creates go about it. */
+export type { CreateOptions };
+
+/** Makes a sandbox, or finds it; `undefined`: a resolved intent has none. */
+export async function createOnce(
+  config: ConnectionConfig,
+  order: Pick<Order, 'intent' | 'resolve' | 'idempotencyKey' | 'body'>,
+): Promise<Created | undefined> {
+  const { signal, requestTimeoutMs, givenRetries: retries, connectionRetries } = config;
+  const options = {
+    requestTimeoutMs,
+    ...(retries === undefined ? {} : { retries }),
+    ...(connectionRetries === undefined ? {} : { connectionRetries }),
+  };
+  try {
+    return await createsOf(config).create({ ...order, signal, options });
+  } catch (error) {
+    throw endOf(error, order.resolve ? 'resolve the intent' : ACTION, signal);
+  }
+}
+
+/** Checks an intent: 32 lower-case hex digits. */
+export function checkIntent(intent: unknown): string {
+  if (typeof intent === 'string' && /^[0-9a-f]{32}$/.test(intent)) return intent;
+  throw new InvalidArgumentError(`intent: ${JSON.stringify(intent)} is not made of 32 lower-case hex digits`);
+}
+
+function requests(apiUrl: string, headers: Record<string, string>): MakeRequest {
+  return (operation, parts) => {
+    const parameters = [...(parts.parameters ?? [])];
+    const path = operation.path.replaceAll(/\{[^}]*\}/g, () => segment(parameters.shift() ?? ''));
+    const json: Record<string, string> = parts.json === undefined ? {} : { 'Content-Type': 'application/json' };
+    return {
+      operation,
+      url: `${apiUrl}${path}${query(parts.query ?? {})}`,
+      headers: { Accept: 'application/json', ...headers, ...json, ...parts.headers },
+      body: parts.json === undefined ? undefined : JSON.stringify(parts.json),
+      init: { redirect: 'manual', ...(isBrowser() ? {} : { credentials: 'omit' }) },
+      read: 'whole',
+    };
+  };
+}
+
+/** What the end of a create becomes. */
+function endOf(error: unknown, action: string, signal: AbortSignal | undefined): unknown {
+  if (signal?.aborted) return signal.reason;
+  const attempts = attemptsOf(error);
+  const evidence: Evidence = { attempts, outcome: attempts.at(-1)?.outcome, cause: error };
+  if (error instanceof IntentInUse) return new IntentMismatchError(`could not ${action}: ${error.message}`, evidence);
+  if (error instanceof CreateUnknown) {
+    const { intent, candidate, message } = error;
+    const unknown = new OutcomeUnknownError(`could not ${action}: ${message}`, evidence);
+    unknown.intent = intent;
+    unknown.candidates = candidate === undefined ? [] : [candidate];
+    return unknown;
+  }
+  if (!(error instanceof CreateNotDone)) return failed(action, error, signal);
+  const { reason, status, retryAfter, answer, message } = error;
+  const all: Evidence = { ...evidence, statusCode: status, retryAfter };
+  if (reason === 'intent_mismatch') return new IntentMismatchError(`could not ${action}: ${message}`, all);
+  const late = typeof reason === 'object' && ['deadline_passed', 'deadline_too_close'].includes(reason.returned);
+  if (answer !== undefined && status !== undefined) {
+    const { response, body } = answer;
+    const said = words(new TextDecoder().decode(body));
+    const refused = refusedWith(action, { status, headers: response.headers, response, attempts }, said, {
+      notFound: SandboxNotFoundError,
+    });
+    refused.cause = error;
+    if (retryAfter !== undefined) refused.retryAfter = retryAfter;
+    return refused;
+  }
+  return new (late ? TimeoutError : NotDoneError)(`could not ${action}: ${message}`, all);
+}
