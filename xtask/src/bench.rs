@@ -3,6 +3,10 @@
 use std::path::Path;
 
 use crate::command::{cargo, run};
+use crate::js;
+
+/// The one that Node runs.
+const JAVASCRIPT: &str = "js";
 
 /// A bench's name, and how cargo runs it.
 const BENCHES: [(&str, &[&str]); 8] = [
@@ -19,7 +23,10 @@ const BENCHES: [(&str, &[&str]); 8] = [
 
 /// Runs one bench.
 pub(crate) fn run_one(root: &Path, name: &str) -> Result<(), String> {
-    let known = || BENCHES.map(|(name, _)| name).join(", ");
+    if name == JAVASCRIPT {
+        return js::bench(root);
+    }
+    let known = || format!("{}, {JAVASCRIPT}", BENCHES.map(|(name, _)| name).join(", "));
     let (_, args) = BENCHES
         .iter()
         .find(|(bench, _)| *bench == name)

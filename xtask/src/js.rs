@@ -28,11 +28,11 @@ pub(crate) fn run_all(root: &Path, skipped: &mut BTreeSet<String>) -> Outcome {
                 let mut npm = Command::new("npm");
                 npm.args(["run", "--silent", script]).current_dir(&folder).env("CI", "1").env("NO_COLOR", "1");
                 npm.env("ONCEBOX_BIN", target_folder(root).join("debug/oncebox"));
-                npm.envs(addon(root).map(|addon| ("ONCEBOX_NATIVE", addon)));
+                npm.envs(addon(root, "debug").map(|addon| ("ONCEBOX_NATIVE", addon)));
                 run_for_skips(&mut npm, skipped)
             });
             let mut failures: Vec<String> = results.filter_map(Result::err).collect();
-            match addon(root) {
+            match addon(root, "debug") {
                 Some(addon) => failures.extend(smoke::test(root, &folder, &addon, skipped).err()),
                 None => {
                     skipped.insert("the smoke tests of the JavaScript package: its addon was not built".to_owned());
@@ -46,21 +46,38 @@ pub(crate) fn run_all(root: &Path, skipped: &mut BTreeSet<String>) -> Outcome {
 
 /// The tarballs of the package, and of the addon for this machine, in `target/js`, as they are published. It takes minutes.
 pub(crate) fn dist(root: &Path) -> Result<(), String> {
-    let folder = package(root).map_err(|outcome| match outcome {
-        Outcome::Skipped(reason) | Outcome::Failed(reason) => reason,
-        // It stands for no folder.
-        Outcome::Passed => String::new(),
-    })?;
+    let folder = package_or_reason(root)?;
     run(Command::new("npm").args(["run", "--silent", "build"]).current_dir(&folder))?;
     run(&mut cargo(root, &["build", "--release", "--package", "oncebox-js"]))?;
     let addon = target_folder(root).join("release").join(format!("{DLL_PREFIX}oncebox_js{DLL_SUFFIX}"));
     smoke::pack(&folder, &target_folder(root).join("js"), &addon)
 }
 
+/// What a request costs and what is lost, beside undici: over connections that are retired after 20 streams.
+pub(crate) fn bench(root: &Path) -> Result<(), String> {
+    let folder = package_or_reason(root)?;
+    run(Command::new("npm").args(["run", "--silent", "build"]).current_dir(&folder))?;
+    // The server may be slow: what is compared has the same one.
+    run(&mut cargo(root, &["build", "--package", "oncebox-cli"]))?;
+    run(&mut cargo(root, &["build", "--release", "--package", "oncebox-js"]))?;
+    let addon = addon(root, "release").ok_or("the addon cannot be copied to .tools")?;
+    let mut node = Command::new("node");
+    node.arg("bench/retiring.mjs").current_dir(&folder).env("ONCEBOX_NATIVE", addon);
+    run(node.env("ONCEBOX_BIN", target_folder(root).join("debug/oncebox")))
+}
+
+fn package_or_reason(root: &Path) -> Result<PathBuf, String> {
+    package(root).map_err(|outcome| match outcome {
+        Outcome::Skipped(reason) | Outcome::Failed(reason) => reason,
+        // It stands for no folder.
+        Outcome::Passed => String::new(),
+    })
+}
+
 /// The addon as it was built, under a name that Node takes for one. `None`: there is none, and tests of it are skipped.
-fn addon(root: &Path) -> Option<PathBuf> {
-    let built = target_folder(root).join("debug").join(format!("{DLL_PREFIX}oncebox_js{DLL_SUFFIX}"));
-    let folder = root.join(TOOLS_FOLDER).join("addon");
+fn addon(root: &Path, profile: &str) -> Option<PathBuf> {
+    let built = target_folder(root).join(profile).join(format!("{DLL_PREFIX}oncebox_js{DLL_SUFFIX}"));
+    let folder = root.join(TOOLS_FOLDER).join("addon").join(profile);
     let addon = folder.join("oncebox.node");
     fs::create_dir_all(&folder).ok()?;
     // A process may have loaded the one before, which must not change under it.

@@ -33,6 +33,7 @@ const USAGE: &str = "usage: cargo xtask <task>
   bench commands      10,000 commands at once over connections that are retired: none lost, none doubled
   bench policy        time and allocations of a decision
   bench faults        connections and requests a second through a scripted server
+  bench js            requests of the JavaScript package over connections that are retired, beside undici
   bench local         a sandbox's start and the memory of `oncebox serve`, with 200 sandboxes at once
   bench operations    time finding an operation in the whole table
   bench transport     what a request costs, beside raw h2, hyper-util and reqwest";
