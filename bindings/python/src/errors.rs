@@ -10,9 +10,7 @@ use pyo3::types::{PyDict, PyList};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     Sandbox,
-    #[expect(dead_code, reason = "the next operations are about them")]
     File,
-    #[expect(dead_code, reason = "the next operations are about them")]
     Process,
     Other,
 }
@@ -25,6 +23,30 @@ impl Subject {
             Self::Process => "process",
             Self::Other => "other",
         }
+    }
+}
+
+/// A failure on its way to who takes it.
+#[derive(Clone, Debug)]
+pub(crate) enum Failure {
+    /// The SDK's own.
+    Sdk(Error),
+    /// One that no call of the SDK's had.
+    Plain(ErrorKind, String),
+}
+
+impl Failure {
+    pub(crate) fn raise(&self, py: Python<'_>, subject: Subject) -> PyErr {
+        match self {
+            Self::Sdk(error) => raise(py, error, subject),
+            Self::Plain(kind, message) => plain(py, *kind, message.as_str()),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Sdk(error)
     }
 }
 

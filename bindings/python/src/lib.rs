@@ -4,8 +4,11 @@
 //! IO thread, which never takes the interpreter's lock. Its result becomes a Python object when it is taken.
 
 mod client;
+mod commands;
 mod completions;
+mod convert;
 mod errors;
+mod files;
 mod local;
 mod options;
 mod pending;
@@ -20,15 +23,19 @@ mod _core {
     #[pymodule_export]
     use super::client::Client;
     #[pymodule_export]
+    use super::commands::{Following, Input};
+    #[pymodule_export]
     use super::completions::Completions;
+    #[pymodule_export]
+    use super::files::{Changes, Reading, Upload, Watcher};
     #[pymodule_export]
     use super::local::Server;
     #[pymodule_export]
     use super::pending::Pending;
     #[pymodule_export]
-    use super::runtime::{after_fork_in_child, after_fork_in_parent, before_fork, shut_down};
+    use super::runtime::{after_fork_in_child, after_fork_in_parent, before_fork, is_running, shut_down};
     #[pymodule_export]
-    use super::sandbox::Sandbox;
+    use super::sandbox::{Sandbox, SandboxPages, SnapshotPages};
     use super::*;
 
     #[pymodule_init]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
+use serde::de::DeserializeOwned;
 
 use crate::errors::invalid;
 
@@ -98,6 +99,11 @@ pub(crate) fn pairs(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<(Strin
         Ok((key, value))
     };
     dict.iter().map(pair).collect()
+}
+
+/// What the protocol has as JSON.
+pub(crate) fn json<T: DeserializeOwned>(name: &str, text: &str, py: Python<'_>) -> PyResult<T> {
+    serde_json::from_str(text).map_err(|error| invalid(py, format!("{name}: {error}")))
 }
 
 fn type_name(value: &Bound<'_, PyAny>) -> String {

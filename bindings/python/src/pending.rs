@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use tokio::task::AbortHandle;
 
 use crate::completions::{Completions, Queue};
-use crate::errors::{self, Subject};
+use crate::errors::{Failure, Subject};
 use crate::runtime;
 
 /// How often who waits looks for signals (Ctrl-C).
@@ -53,7 +53,7 @@ enum Phase {
 type Finished = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
 /// Begins an operation whose errors are about `subject`. `convert` is called by who takes the result.
-pub(crate) fn begin<T, F>(
+pub(crate) fn begin<T, E, F>(
     py: Python<'_>,
     subject: Subject,
     operation: F,
@@ -61,11 +61,12 @@ pub(crate) fn begin<T, F>(
 ) -> PyResult<Pending>
 where
     T: Send + 'static,
-    F: Future<Output = Result<T, oncebox::Error>> + Send + 'static,
+    E: Into<Failure> + Send + 'static,
+    F: Future<Output = Result<T, E>> + Send + 'static,
 {
     begin_with(py, operation, move |py, ended| match ended {
         Ok(value) => convert(py, value),
-        Err(error) => Err(errors::raise(py, &error, subject)),
+        Err(error) => Err(error.into().raise(py, subject)),
     })
 }
 

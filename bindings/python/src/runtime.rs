@@ -121,6 +121,12 @@ pub(crate) fn after_fork_in_child(_py: Python<'_>) {
     process.ended = None;
 }
 
+/// Whether the IO thread was needed yet.
+#[pyfunction]
+pub(crate) fn is_running(_py: Python<'_>) -> bool {
+    process().io.is_some()
+}
+
 /// Ends the IO thread, and with it all that is under way.
 #[pyfunction]
 pub(crate) fn shut_down(py: Python<'_>) {

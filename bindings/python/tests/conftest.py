@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
 
 import oncebox
-import pytest
 from oncebox import _core
-from oncebox._run import run_sync
+from sides import Side
+
+if TYPE_CHECKING:
+    from oncebox.testing import LocalServer
+
+pytest_plugins = ["oncebox.testing"]
 
 
 def pytest_sessionstart() -> None:
@@ -19,18 +26,22 @@ def pytest_sessionstart() -> None:
         raise pytest.UsageError(f"the tests are for the package in {wanted}, and Python found {found}")
 
 
-HELPER = Path(oncebox.__file__).parent / "_bin" / "oncebox-envd"
+@pytest.fixture(params=["sync", "asyncio", "trio"])
+def side(request: pytest.FixtureRequest) -> Side:
+    return Side(request.param)
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[_core.Server]:
-    """A local server in this process."""
-    server = run_sync(_core.Server.start({"helper": str(HELPER)}))
-    yield server
-    run_sync(server.stop())
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs a case on its side."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    pyfuncitem.funcargs["side"].run(lambda: pyfuncitem.obj(**arguments))
+    return True
 
 
 @pytest.fixture
-def client(server: _core.Server) -> _core.Client:
-    """A client of it."""
-    return _core.Client({"api_key": "local", "api_url": server.url, "sandbox_url": server.url, "http_version": "1.1"})
+def client(local_server: LocalServer) -> _core.Client:
+    """A client of the local server."""
+    return _core.Client(local_server.options)

@@ -15,8 +15,10 @@ from socket import socket
 
 import pytest
 import trio
+
 from oncebox import InvalidArgumentException, Outcome, OutcomeUnknownException, _core
 from oncebox._run import run_async, run_sync
+from oncebox.testing import LocalServer
 
 Run = Callable[[Callable[[], Awaitable[object]]], object]
 LOOPS = [pytest.param(lambda work: asyncio.run(work()), id="asyncio"), pytest.param(trio.run, id="trio")]
@@ -159,9 +161,9 @@ CHILD = Path(__file__).parent / "child.py"
 
 
 @pytest.mark.parametrize("case", ["fork", "fork_busy", "fork_imported", "multiprocessing", "exit", "exit_in_thread"])
-def test_in_a_process_of_its_own(server: _core.Server, case: str) -> None:
+def test_in_a_process_of_its_own(local_server: LocalServer, case: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "ignore::DeprecationWarning", str(CHILD), case, server.url],
+        [sys.executable, "-X", "dev", "-W", "ignore::DeprecationWarning", str(CHILD), case, local_server.url],
         capture_output=True,
         text=True,
         timeout=60,

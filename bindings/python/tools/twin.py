@@ -24,6 +24,8 @@ HEADER = "# Written by tools/twin.py from _async/{name}: change it there.\n"
 #: Names that are others on the synchronous side. A name that begins with `Async` loses that by itself.
 NAMES = {
     "run_async": "run_sync",
+    "call_async": "call_sync",
+    "pieces_async": "pieces_sync",
     "_async": "_sync",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",

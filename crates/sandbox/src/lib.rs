@@ -93,8 +93,8 @@ pub use interpreter::{
 pub use once::Leftover;
 pub use options::CallOptions;
 pub use sandbox::{
-    Came, CreateSandbox, Killed, ListSandboxes, NetworkUpdate, Pages, Pause, Paused, Sandbox, SandboxInfo,
-    SandboxLogEntry, SandboxMetric, SandboxState, Snapshot,
+    Came, ConnectSandbox, CreateSandbox, Killed, ListSandboxes, ListSnapshots, NetworkUpdate, Order, Pages, Pause,
+    Paused, Sandbox, SandboxInfo, SandboxLogEntry, SandboxMetric, SandboxState, Snapshot, SnapshotPages,
 };
 pub use secrets::{CreateSecret, ListSecrets, Secret, SecretInfo, SecretPages, UpdateSecret};
 pub use template::{BuildEvent, BuildTemplate, CopyFiles, ListTemplates, Ready, Template, TemplateBuild, Templates};
@@ -107,7 +107,7 @@ pub use oncebox_protocol::api::{
     AssignedTags, BuildLogEntry, BuildStatus, BuildStatusInfo, LogLevel, Template as TemplateInfo, TemplateTag,
     TemplateWithBuilds,
 };
-pub use oncebox_protocol::api::{SandboxIam, SandboxIamToken, SandboxNetwork};
+pub use oncebox_protocol::api::{SandboxIam, SandboxIamToken, SandboxLifecycle, SandboxNetwork, VolumeMount};
 pub use oncebox_protocol::envd_rest::WrittenFile;
 pub use oncebox_transport::policy::{IdempotencyKeys, Policy};
 pub use oncebox_transport::{Body, BodyError, BoxError, HttpVersion, Proxy, ResponseBody};

@@ -6,13 +6,15 @@ mod lifecycle;
 mod list;
 mod loss;
 mod observe;
+mod snapshots;
 
 pub use create::CreateSandbox;
 pub(crate) use create::{Scope, is_env_name, mint_intent};
 pub use lifecycle::{Pause, Paused, Snapshot};
 pub(crate) use list::metadata_filter;
-pub use list::{ListSandboxes, Pages, SandboxInfo, SandboxState};
+pub use list::{ListSandboxes, Order, Pages, SandboxInfo, SandboxState};
 pub use observe::{NetworkUpdate, SandboxLogEntry, SandboxMetric};
+pub use snapshots::{ListSnapshots, SnapshotPages};
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -74,6 +76,35 @@ pub enum Came {
     Adopted,
     /// It was connected to by its id.
     Connected,
+    /// It was named by its id, and nobody was asked.
+    Named,
+}
+
+/// How to connect to a sandbox: see [`Sandbox::connect_with`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct ConnectSandbox {
+    lifetime: Option<Duration>,
+    reboot: bool,
+}
+
+impl ConnectSandbox {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How long it lives at least from now on, in whole seconds (a fraction is rounded up). Default: the server's, 300 s.
+    pub fn lifetime(mut self, lifetime: Duration) -> Self {
+        self.lifetime = Some(lifetime);
+        self
+    }
+
+    /// Has a paused sandbox boot anew from its files, in place of going on where it was. Default off.
+    pub fn reboot(mut self, reboot: bool) -> Self {
+        self.reboot = reboot;
+        self
+    }
 }
 
 /// What a kill found.
@@ -114,22 +145,45 @@ impl Sandbox {
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an id that cannot be one, before any I/O;
     /// [`NotFound`](ErrorKind::NotFound) when there is no such sandbox.
     pub async fn connect(client: &Client, id: &str) -> Result<Self, Error> {
+        Self::connect_with(client, id, ConnectSandbox::new()).await
+    }
+
+    /// As [`connect`](Self::connect), with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    pub async fn connect_with(client: &Client, id: &str, options: ConnectSandbox) -> Result<Self, Error> {
         const ACTION: &str = "connect to the sandbox";
         let id = check_id(id)?;
+        let timeout = options.lifetime.map(lifetime_seconds).transpose()?;
+        let memory = options.reboot.then_some(false);
         let v1 = async || {
-            let body = api::ConnectSandboxV1 { timeout: DEFAULT_CONNECT, ..Default::default() };
+            let body = api::ConnectSandboxV1 { timeout: timeout.unwrap_or(DEFAULT_CONNECT), memory };
             client.call(ApiCall::new(&operations::CONNECT_SANDBOX_V1, ACTION, [id]).json(&body)?).await
         };
         let response = if client.creates().speaks_v1() {
             v1().await?
         } else {
             let call = ApiCall::new(&operations::CONNECT_SANDBOX, ACTION, [id]);
-            match client.call(call.json(&api::ConnectSandbox::default())?).await {
+            match client.call(call.json(&api::ConnectSandbox { timeout, memory })?).await {
                 Err(error) if error.status() == Some(405) => v1().await?,
                 response => response?,
             }
         };
         Self::build(client, parse(ACTION, &response)?, None, Came::Connected, Arc::default())
+    }
+
+    /// A handle on a sandbox by its id alone; nobody is asked. It is for what the control plane does: describe, kill, pause,
+    /// fork, set its timeout or its network. What is inside wants a token that only [`create`](Self::create) and
+    /// [`connect`](Self::connect) bring.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for an id that cannot be one.
+    pub fn by_id(client: &Client, id: &str) -> Result<Self, Error> {
+        let answer = api::Sandbox { sandbox_id: check_id(id)?.to_owned(), ..Default::default() };
+        Self::build(client, answer, None, Came::Named, Arc::default())
     }
 
     /// Lists sandboxes. Set filters on what this returns, and await it.
@@ -265,6 +319,34 @@ impl Sandbox {
 
     pub(crate) fn client(&self) -> &Client {
         &self.inner.client
+    }
+
+    /// The domain below which it is reached, where the control plane told one of its own.
+    pub fn domain(&self) -> Option<&str> {
+        self.inner.domain.as_deref()
+    }
+
+    /// What its ports want as `E2B-Traffic-Access-Token`, where its traffic is not public.
+    pub fn traffic_access_token(&self) -> Option<&SecretString> {
+        self.inner.traffic_token.as_ref()
+    }
+
+    /// The base URL of one of its ports. It may be one for all sandboxes, which are then told apart by headers.
+    ///
+    /// # Errors
+    ///
+    /// When no URL can be made of the client's endpoint.
+    pub fn port_url(&self, port: u16) -> Result<String, Error> {
+        Ok(self.at_port(port)?.0)
+    }
+
+    /// As [`port_url`](Self::port_url), without headers where that can be: a URL for others.
+    ///
+    /// # Errors
+    ///
+    /// As [`port_url`](Self::port_url).
+    pub fn direct_url(&self, port: u16) -> Result<String, Error> {
+        self.inner.client.endpoint().direct(self.id(), port, self.inner.domain.as_deref())
     }
 
     /// The host name under which a port of the sandbox is reached from outside.

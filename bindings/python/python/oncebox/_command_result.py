@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from .exceptions import SandboxException
 
+OutputT = TypeVar("OutputT", default=str)
+"""``str``, or ``None`` where ``retain_output=False`` keeps nothing."""
+
 
 @dataclass
-class CommandResult:
+class CommandResult(Generic[OutputT]):
     """What a command wrote, and how it ended."""
 
-    stderr: str
+    stderr: OutputT
     """Its standard error."""
-    stdout: str
+    stdout: OutputT
     """Its standard output."""
     exit_code: int
     """0 is success; 128 + n: signal n ended it."""
@@ -21,16 +27,30 @@ class CommandResult:
     """The server's words where it did not end by itself."""
 
 
-class CommandExitException(SandboxException, CommandResult):
+class CommandExitException(SandboxException, CommandResult[OutputT]):
     """A command ended with another exit code than 0."""
 
-    def __init__(self, stdout: str, stderr: str, exit_code: int, error: str | None = None) -> None:
+    def __init__(self, stdout: OutputT, stderr: OutputT, exit_code: int, error: str | None = None) -> None:
         super().__init__(f"command exited with code {exit_code}" + (f": {error}" if error else ""))
         self.stdout = stdout
         self.stderr = stderr
         self.exit_code = exit_code
         self.error = error
+        self.may_have_been_processed = True
 
     def __str__(self) -> str:
-        end = f"\n{self.stderr.rstrip()}" if self.stderr.strip() else ""
-        return f"command exited with code {self.exit_code}{': ' + self.error if self.error else ''}{end}"
+        error = f": {self.error}" if self.error else ""
+        told = str(self.stderr).rstrip() if self.stderr else ""
+        return f"command exited with code {self.exit_code}{error}" + (f"\n{told}" if told else "")
+
+
+def result(ended: dict[str, Any]) -> CommandResult[Any]:
+    """How a command ended, or the exception of another exit code than 0."""
+    if ended["exit_code"] != 0:
+        raise CommandExitException(**ended)
+    return CommandResult(**ended)
+
+
+def encoded(data: str | bytes) -> bytes:
+    """What is written, as bytes."""
+    return data.encode() if isinstance(data, str) else bytes(data)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import inspect
 import os
 import sys
 import threading
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -36,6 +38,70 @@ async def run_async(operation: _core.Pending[T]) -> T:
     except RuntimeError:
         return await _trio_port().wait(operation)
     return await _asyncio_port(loop).wait(operation)
+
+
+def call_sync(callback: Callable[[T], object], value: T) -> None:
+    """Hands a value to a callback."""
+    callback(value)
+
+
+async def call_async(callback: Callable[[T], object], value: T) -> None:
+    """Hands a value to a callback, and waits for it where it can be waited for."""
+    result = callback(value)
+    if inspect.isawaitable(result):
+        await result
+
+
+class Background:
+    """Something that goes on beside the task that started it. Its failure is told to who joins it."""
+
+    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._work = work
+        self._failure: BaseException | None = None
+        self._scope: trio.CancelScope | None = None
+        self._ended: trio.Event | None = None
+        self._task: asyncio.Task[None] | None = None
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            import trio
+            import trio.lowlevel
+
+            self._scope, self._ended = trio.CancelScope(), trio.Event()
+            trio.lowlevel.spawn_system_task(self._of_trio, name="oncebox background")
+        else:
+            self._task = loop.create_task(self._guarded(), name="oncebox background")
+
+    async def _guarded(self) -> None:
+        try:
+            await self._work()
+        except Exception as error:
+            self._failure = error
+
+    async def _of_trio(self) -> None:
+        assert self._scope is not None
+        assert self._ended is not None
+        try:
+            with self._scope:
+                await self._guarded()
+        finally:
+            self._ended.set()
+
+    async def join(self) -> None:
+        """Waits for its end, and raises what it failed with. Cancelling the wait does not cancel it."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+        elif self._ended is not None:
+            await self._ended.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def cancel(self) -> None:
+        """Ends it."""
+        if self._task is not None:
+            self._task.cancel()
+        elif self._scope is not None:
+            self._scope.cancel()
 
 
 class _AsyncioPort:
@@ -138,18 +204,28 @@ def _trio_port() -> _TrioPort:
 
 
 #: Run before the IO thread ends, while it still works. Each bounds itself.
-_last_words: list[Any] = []
+_last_words: list[Callable[[], None]] = []
+#: Run in a forked child.
+_in_children: list[Callable[[], None]] = []
 
 
-def before_exit(action: Any) -> None:
+def before_exit(action: Callable[[], None]) -> None:
     """Has ``action()`` called when the interpreter ends, before the IO thread does."""
     _last_words.append(action)
 
 
+def in_child(action: Callable[[], None]) -> None:
+    """Has ``action()`` called in each child that this process forks, before anything else."""
+    _in_children.append(action)
+
+
 def _end() -> None:
-    for action in _last_words:
-        action()
-    _core.shut_down()
+    try:
+        if _core.is_running():
+            for action in _last_words:
+                action()
+    finally:
+        _core.shut_down()
 
 
 def _in_child() -> None:
@@ -159,6 +235,8 @@ def _in_child() -> None:
     _making = threading.Lock()
     _asyncio_ports.clear()
     _trio_ports = None
+    for action in _in_children:
+        action()
 
 
 os.register_at_fork(before=_core.before_fork, after_in_parent=_core.after_fork_in_parent, after_in_child=_in_child)

@@ -173,14 +173,8 @@ impl CommandHandle {
                 CommandEvent::Stderr(bytes) => stderr.extend_from_slice(&bytes),
                 CommandEvent::Gap(how) => gap = Some(how),
                 CommandEvent::Exit(exit) => {
-                    let output = CommandOutput { stdout, stderr, exit };
-                    let Some(how) = gap else { return Ok(output) };
-                    let message = format!(
-                        "{how}; process {} was attached to again {} times, and ended with {:?}, but what it wrote in \
-                         between is lost (a durable command would lose nothing)",
-                        self.known.pid, self.gaps, output.exit.status
-                    );
-                    return Err(Error::new(ErrorKind::OutputLost, ACTION, message).with_output(output));
+                    let Some(how) = gap else { return Ok(CommandOutput { stdout, stderr, exit }) };
+                    return Err(self.output_lost(&how, stdout, stderr, exit));
                 }
             }
             if stdout.len() + stderr.len() > self.max_output {
@@ -193,6 +187,18 @@ impl CommandHandle {
         }
         let message = format!("process {} had ended, or failed, before", self.known.pid);
         Err(Error::new(ErrorKind::CommandLost, ACTION, message))
+    }
+
+    /// The error that [`wait`](Self::wait) ends with after a [gap](CommandEvent::Gap), for whoever gathers the output without
+    /// it. `how` is what the last gap told, `stdout` and `stderr` what there is.
+    pub fn output_lost(&self, how: &str, stdout: Vec<u8>, stderr: Vec<u8>, exit: Exit) -> Error {
+        let output = CommandOutput { stdout, stderr, exit };
+        let message = format!(
+            "{how}; process {} was attached to again {} times, and ended with {:?}, but what it wrote in between is lost \
+             (a durable command would lose nothing)",
+            self.known.pid, self.gaps, output.exit.status
+        );
+        Error::new(ErrorKind::OutputLost, "gather the command's output", message).with_output(output)
     }
 
     /// Kills its process (SIGKILL); what that has started goes on, as [`Commands::kill`](super::Commands::kill) says.

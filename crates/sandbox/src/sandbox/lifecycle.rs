@@ -5,15 +5,13 @@ use std::time::Duration;
 
 use oncebox_protocol::{ErrorBody, api, operations};
 
-use super::{Came, Sandbox, lifetime_seconds};
+use super::{Came, ListSnapshots, Sandbox, lifetime_seconds};
 use tokio::time::Instant;
 
 use crate::Client;
 use crate::client::{ApiCall, parse};
 use crate::error::{Error, ErrorKind};
 use crate::mint;
-use crate::paged::{MAX_PAGES, next_page};
-use crate::rpc::query;
 
 /// Forks that one call makes at most (protocol fact).
 const MAX_FORKS: u32 = 100;
@@ -148,8 +146,21 @@ impl Sandbox {
     /// [`NotFound`](ErrorKind::NotFound) when it has ended. When nobody knows whether one was taken, nothing is sent again, and
     /// the error names [candidates](Error::candidates): snapshots of this sandbox that were not there before.
     pub async fn snapshot(&self, name: Option<&str>) -> Result<Snapshot, Error> {
+        self.snapshot_as(name, None).await
+    }
+
+    /// As [`snapshot`](Self::snapshot), of its files alone: what is made from it boots anew.
+    ///
+    /// # Errors
+    ///
+    /// As [`snapshot`](Self::snapshot).
+    pub async fn snapshot_files(&self, name: Option<&str>) -> Result<Snapshot, Error> {
+        self.snapshot_as(name, Some(false)).await
+    }
+
+    async fn snapshot_as(&self, name: Option<&str>, memory: Option<bool>) -> Result<Snapshot, Error> {
         const ACTION: &str = "take a snapshot";
-        let body = api::NewSnapshot { name: name.map(str::to_owned), ..Default::default() };
+        let body = api::NewSnapshot { name: name.map(str::to_owned), memory };
         let call = ApiCall::new(&operations::CREATE_SNAPSHOT, ACTION, [self.id()]).json(&body)?;
         let before = self.client().snapshots(Some(self.id())).await;
         let answer = self.call(call).await.and_then(|response| parse::<api::Snapshot>(ACTION, &response));
@@ -172,21 +183,20 @@ impl Client {
     ///
     /// When the server could not be asked.
     pub async fn snapshots(&self, sandbox: Option<&str>) -> Result<Vec<Snapshot>, Error> {
-        const ACTION: &str = "list snapshots";
-        let (mut found, mut token) = (Vec::new(), String::new());
-        for _ in 0..MAX_PAGES {
-            let mut call = ApiCall::new(&operations::LIST_SNAPSHOTS, ACTION, []);
-            let filters = [("sandboxID", sandbox.unwrap_or_default()), ("nextToken", &*token)];
-            call.query = query(filters.into_iter().filter(|(_, value)| !value.is_empty()));
-            let response = self.call(call).await?;
-            let page: Vec<api::Snapshot> = parse(ACTION, &response)?;
-            found.extend(page.into_iter().map(Snapshot::from));
-            match next_page(&response) {
-                None => return Ok(found),
-                Some(next) => token = next,
-            }
+        let mut listing = self.list_snapshots();
+        if let Some(sandbox) = sandbox {
+            listing = listing.sandbox(sandbox);
         }
-        Err(Error::malformed(ACTION, "the list does not end"))
+        let (mut pages, mut found) = (listing.pages(), Vec::new());
+        while let Some(page) = pages.next().await? {
+            found.extend(page);
+        }
+        Ok(found)
+    }
+
+    /// Lists snapshots, a page at a time. Set filters on what this returns.
+    pub fn list_snapshots(&self) -> ListSnapshots {
+        ListSnapshots::new(self)
     }
 
     /// Deletes a snapshot; `false`: there is no such one (any more).

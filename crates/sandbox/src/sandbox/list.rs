@@ -44,9 +44,22 @@ pub struct SandboxInfo {
     pub disk_size_mb: i32,
     /// The version of the daemon inside.
     pub envd_version: String,
+    /// Whether the daemon inside did not answer when the sandbox was paused.
+    pub envd_unresponsive_at_pause: Option<bool>,
+    /// The volumes that are mounted.
+    pub volume_mounts: Vec<VolumeMount>,
+    /// The domain below which it is reached. Lists do not tell.
+    pub domain: Option<String>,
+    /// Whether outgoing traffic was allowed or denied explicitly. Lists do not tell.
+    pub allow_internet_access: Option<bool>,
+    /// What it may reach, and who may reach it. Lists do not tell.
+    pub network: Option<SandboxNetwork>,
+    /// What happens at the end of its lifetime. Lists do not tell.
+    pub lifecycle: Option<SandboxLifecycle>,
 }
 
-pub use oncebox_protocol::api::SandboxState;
+pub use oncebox_protocol::api::{Order, SandboxState};
+use oncebox_protocol::api::{SandboxLifecycle, SandboxNetwork, VolumeMount};
 
 /// A listing about to be made: see [`Sandbox::list`](super::Sandbox::list). Await it for all sandboxes that match.
 #[derive(Clone, Debug)]
@@ -57,7 +70,9 @@ pub struct ListSandboxes {
     states: Vec<SandboxState>,
     started_after: Option<Timestamp>,
     template: Option<String>,
+    order: Option<Order>,
     page_size: u32,
+    first: String,
 }
 
 impl ListSandboxes {
@@ -68,7 +83,9 @@ impl ListSandboxes {
             states: Vec::new(),
             started_after: None,
             template: None,
+            order: None,
             page_size: PAGE_SIZE,
+            first: String::new(),
         }
     }
 
@@ -96,6 +113,18 @@ impl ListSandboxes {
         self
     }
 
+    /// Which come first, by their start. Default: the newest.
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = Some(order);
+        self
+    }
+
+    /// Begins at the page of this token, which [`Pages::next_token`] told. Default: at the first.
+    pub fn next_token(mut self, token: impl Into<String>) -> Self {
+        self.first = token.into();
+        self
+    }
+
     /// So many a page, 1 to 100. Default 100.
     pub fn page_size(mut self, size: u32) -> Self {
         self.page_size = size;
@@ -105,7 +134,7 @@ impl ListSandboxes {
     /// The pages, one by one.
     pub fn pages(self) -> Pages {
         let v1 = self.client.creates().speaks_v1();
-        Pages { listing: self, next: Some(String::new()), read: 0, v1 }
+        Pages { next: Some(self.first.clone()), listing: self, read: 0, v1 }
     }
 
     /// The sandboxes, one by one, page after page as they are asked for.
@@ -162,6 +191,21 @@ impl Pages {
         Ok(Some(page.into_iter().map(SandboxInfo::from).collect()))
     }
 
+    /// The token of the next page; `None` before the first and after the last.
+    pub fn next_token(&self) -> Option<&str> {
+        self.next.as_deref().filter(|token| !token.is_empty())
+    }
+
+    /// Whether there is a page to be asked for.
+    pub fn has_next(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Asks for the pages that follow with another client, such as one with other [options](Client::with).
+    pub fn use_client(&mut self, client: &Client) {
+        self.listing.client = client.clone();
+    }
+
     async fn ask(&self, action: &str, token: &str) -> Result<Response<Bytes>, Error> {
         let listing = &self.listing;
         if !(1..=100).contains(&listing.page_size) {
@@ -171,11 +215,13 @@ impl Pages {
         let states = listing.states.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let started_after = listing.started_after.map(|at| at.to_string()).unwrap_or_default();
         let size = listing.page_size.to_string();
+        let order = listing.order.as_ref().map(|order| order.to_string()).unwrap_or_default();
         let all = [
             ("metadata", &*metadata),
             ("state", &*states),
             ("startedAfter", &*started_after),
             ("template", listing.template.as_deref().unwrap_or_default()),
+            ("order", &*order),
             ("nextToken", token),
             ("limit", &*size),
         ];
@@ -225,6 +271,12 @@ impl From<api::ListedSandbox> for SandboxInfo {
             memory_mb: listed.memory_mb,
             disk_size_mb: listed.disk_size_mb,
             envd_version: listed.envd_version,
+            envd_unresponsive_at_pause: listed.envd_unresponsive_at_pause,
+            volume_mounts: listed.volume_mounts.unwrap_or_default(),
+            domain: None,
+            allow_internet_access: None,
+            network: None,
+            lifecycle: None,
         }
     }
 }
@@ -243,6 +295,12 @@ impl From<api::SandboxDetail> for SandboxInfo {
             memory_mb: detail.memory_mb,
             disk_size_mb: detail.disk_size_mb,
             envd_version: detail.envd_version,
+            envd_unresponsive_at_pause: detail.envd_unresponsive_at_pause,
+            volume_mounts: detail.volume_mounts.unwrap_or_default(),
+            domain: detail.domain,
+            allow_internet_access: detail.allow_internet_access,
+            network: detail.network,
+            lifecycle: detail.lifecycle,
         }
     }
 }

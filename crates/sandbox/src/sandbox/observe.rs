@@ -121,7 +121,16 @@ impl Sandbox {
     ///
     /// [`Unsupported`](ErrorKind::Unsupported) when it shall end and the sandbox has no access token to sign with.
     pub fn download_url(&self, path: &str, valid: Option<Duration>) -> Result<String, Error> {
-        self.signed_url(Signed::Read, path, valid)
+        self.signed_url(Signed::Read, path, "", valid)
+    }
+
+    /// As [`download_url`](Self::download_url), as another user of the sandbox.
+    ///
+    /// # Errors
+    ///
+    /// As [`download_url`](Self::download_url).
+    pub fn download_url_as(&self, user: &str, path: &str, valid: Option<Duration>) -> Result<String, Error> {
+        self.signed_url(Signed::Read, path, user, valid)
     }
 
     /// A URL to which anybody can write one file, by POST.
@@ -130,10 +139,19 @@ impl Sandbox {
     ///
     /// As [`download_url`](Self::download_url).
     pub fn upload_url(&self, path: &str, valid: Option<Duration>) -> Result<String, Error> {
-        self.signed_url(Signed::Write, path, valid)
+        self.signed_url(Signed::Write, path, "", valid)
     }
 
-    fn signed_url(&self, what: Signed, path: &str, valid: Option<Duration>) -> Result<String, Error> {
+    /// As [`upload_url`](Self::upload_url), as another user of the sandbox.
+    ///
+    /// # Errors
+    ///
+    /// As [`download_url`](Self::download_url).
+    pub fn upload_url_as(&self, user: &str, path: &str, valid: Option<Duration>) -> Result<String, Error> {
+        self.signed_url(Signed::Write, path, user, valid)
+    }
+
+    fn signed_url(&self, what: Signed, path: &str, user: &str, valid: Option<Duration>) -> Result<String, Error> {
         let base = self.client().endpoint().direct(self.id(), ENVD_PORT, self.inner.domain.as_deref())?;
         let until = valid.map(|valid| {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -144,22 +162,26 @@ impl Sandbox {
                 let why = "the sandbox has no access token, so that its URLs need no signature and cannot end";
                 return Err(Error::new(ErrorKind::Unsupported, "sign a URL", why));
             }
-            return Ok(format!("{base}/files{}", query([("path", path)])));
+            return Ok(format!("{base}/files{}", query(given([("path", path), ("username", user)]))));
         };
-        let signature = sign(what, path, token.expose(), until.as_deref());
-        let mut pairs = vec![("path", path), ("signature", &signature)];
-        pairs.extend(until.as_deref().map(|until| ("signature_expiration", until)));
-        Ok(format!("{base}/files{}", query(pairs)))
+        let signature = sign(what, path, user, token.expose(), until.as_deref());
+        let until = until.as_deref().unwrap_or_default();
+        let pairs = [("path", path), ("username", user), ("signature", &*signature), ("signature_expiration", until)];
+        Ok(format!("{base}/files{}", query(given(pairs))))
     }
 }
 
+fn given<'a, const N: usize>(pairs: [(&'a str, &'a str); N]) -> impl Iterator<Item = (&'a str, &'a str)> {
+    pairs.into_iter().filter(|(name, value)| *name == "path" || !value.is_empty())
+}
+
 /// Protocol fact: SHA-256 of the parts, joined by colons, in unpadded base64. The default user is the empty text.
-fn sign(what: Signed, path: &str, token: &str, until: Option<&str>) -> String {
+fn sign(what: Signed, path: &str, user: &str, token: &str, until: Option<&str>) -> String {
     let operation = match what {
         Signed::Read => "read",
         Signed::Write => "write",
     };
-    let mut text = format!("{path}:{operation}::{token}");
+    let mut text = format!("{path}:{operation}:{user}:{token}");
     if let Some(until) = until {
         text.push(':');
         text.push_str(until);
@@ -174,8 +196,8 @@ mod tests {
     #[test]
     fn a_signature_is_the_digest_of_its_parts() {
         // printf '%s' '/a b:read::t0ken:1700000000' | openssl dgst -sha256 -binary | base64 | tr -d =
-        let signed = sign(Signed::Read, "/a b", "t0ken", Some("1700000000"));
+        let signed = sign(Signed::Read, "/a b", "", "t0ken", Some("1700000000"));
         assert_eq!(signed, "v1_8x0XNcJWHoJv8ZHrqrepeb8GrQmoWLrem0RrbaFUTtI");
-        assert_ne!(signed, sign(Signed::Write, "/a b", "t0ken", Some("1700000000")));
+        assert_ne!(signed, sign(Signed::Write, "/a b", "", "t0ken", Some("1700000000")));
     }
 }

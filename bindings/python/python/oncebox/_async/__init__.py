@@ -1,0 +1,1 @@
+"""The asynchronous API."""

@@ -1,0 +1,88 @@
+//! Reading files.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use oncebox::{ErrorKind, FileStream};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use tokio::sync::Mutex;
+
+use super::files;
+use crate::errors::{Failure, Subject};
+use crate::options;
+use crate::pending::{Pending, begin};
+use crate::sandbox::Sandbox;
+
+#[pymethods]
+impl Sandbox {
+    /// A file, whole.
+    fn read_file(&self, py: Python<'_>, path: String, user: Option<String>) -> PyResult<Pending> {
+        let sandbox = self.inner.clone();
+        let read = async move { files(&sandbox, &user).read(&path).await };
+        begin(py, Subject::File, read, |py, bytes| Ok(PyBytes::new(py, &bytes).into_any().unbind()))
+    }
+
+    /// A file as a stream. `idle`: seconds without a byte after which it is given up.
+    fn stream_file(
+        &self,
+        py: Python<'_>,
+        path: String,
+        user: Option<String>,
+        idle: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Pending> {
+        let idle = idle.map(|idle| options::seconds("stream_idle_timeout", idle)).transpose()?;
+        let idle = idle.filter(|idle| !idle.is_zero());
+        let sandbox = self.inner.clone();
+        let opened = async move { files(&sandbox, &user).read_stream(&path).await };
+        begin(py, Subject::File, opened, move |py, stream| {
+            let reading = Reading { stream: Arc::new(Mutex::new(Some(stream))), idle };
+            Ok(Py::new(py, reading)?.into_any())
+        })
+    }
+}
+
+/// A file that is read. Dropped, it is closed.
+#[pyclass(frozen, module = "oncebox._core")]
+pub(crate) struct Reading {
+    stream: Arc<Mutex<Option<FileStream>>>,
+    idle: Option<Duration>,
+}
+
+#[pymethods]
+impl Reading {
+    /// The next piece; `None` at the end.
+    fn next(&self, py: Python<'_>) -> PyResult<Pending> {
+        let (stream, idle) = (Arc::clone(&self.stream), self.idle);
+        let next = async move {
+            let mut stream = stream.lock().await;
+            let Some(open) = stream.as_mut() else { return Ok(None) };
+            let piece = match idle {
+                None => open.next().await,
+                Some(limit) => match tokio::time::timeout(limit, open.next()).await {
+                    Ok(piece) => piece,
+                    Err(_) => {
+                        *stream = None;
+                        let message = format!("nothing of the file came for its `stream_idle_timeout` of {limit:?}");
+                        return Err(Failure::Plain(ErrorKind::Timeout, message));
+                    }
+                },
+            };
+            piece.transpose().map_err(Failure::Sdk)
+        };
+        begin(py, Subject::File, next, |py, piece: Option<Bytes>| {
+            Ok(piece.map_or_else(|| py.None(), |piece| PyBytes::new(py, &piece).into_any().unbind()))
+        })
+    }
+
+    /// Closes it.
+    fn close(&self, py: Python<'_>) -> PyResult<Pending> {
+        let stream = Arc::clone(&self.stream);
+        let closed = async move {
+            *stream.lock().await = None;
+            Ok::<(), Failure>(())
+        };
+        begin(py, Subject::File, closed, |py, ()| Ok(py.None()))
+    }
+}
