@@ -32,9 +32,7 @@ export class E2B {
     // Checked here rather than at the first call.
     this.config = new ConnectionConfig(opts);
     const bound = { ...opts };
-    this.Sandbox = class extends Sandbox {
-      protected static override readonly boundOpts = bound;
-    };
+    this.Sandbox = this.sandboxClass(bound);
     this.Volume = class extends Volume {
       protected static override readonly boundOpts = bound;
     };
@@ -44,6 +42,13 @@ export class E2B {
       },
     );
     this.Secret = class extends Secret {
+      protected static override readonly boundOpts = bound;
+    };
+  }
+
+  /** The class of this client's sandboxes. */
+  protected sandboxClass(bound: E2BClientOpts): typeof Sandbox {
+    return class extends Sandbox {
       protected static override readonly boundOpts = bound;
     };
   }

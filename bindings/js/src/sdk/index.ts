@@ -11,7 +11,7 @@ export {
   type ProcessInfo,
 } from './commands/commands.ts';
 export type { CommandEvent } from './commands/events.ts';
-export { CommandHandle, type CommandRequestOpts } from './commands/handle.ts';
+export { CommandHandle, type CommandRequestOpts, type PtyOutput, type Stderr, type Stdout } from './commands/handle.ts';
 export {
   ConnectionConfig,
   type ConnectionConfigOpts,

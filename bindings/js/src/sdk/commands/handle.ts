@@ -6,6 +6,13 @@ import type { CommandEvent, Known } from './events.ts';
 import { type Feed, Feeds } from './feeds.ts';
 import { follow } from './follow.ts';
 
+/** Text of a command's standard output. */
+export type Stdout = string;
+/** Text of a command's standard error. */
+export type Stderr = string;
+/** What a terminal shows. */
+export type PtyOutput = Uint8Array;
+
 /** Options of one request about a command. */
 export interface CommandRequestOpts {
   /** How long the request may take, in **milliseconds**; 0: no limit. Default: the sandbox's, 60,000. */

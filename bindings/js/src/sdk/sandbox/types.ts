@@ -32,6 +32,9 @@ export type SandboxOnResume = 'restore' | 'reboot';
 /** MCP servers to offer in a sandbox, by name, with their settings. */
 export type McpServer = Record<string, unknown>;
 
+/** The name of an MCP server, such as `github`. */
+export type McpServerName = string;
+
 /** Options of `Sandbox.create`. */
 export interface SandboxOpts extends ConnectionOpts {
   /** A template's name, `name:tag`, its id, or a snapshot's id. Default: `base`. */

@@ -1,0 +1,101 @@
+import { existsSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import {
+  E2B,
+  type Execution,
+  InvalidArgumentError,
+  NotFoundError,
+  OutcomeUnknownError,
+  Result,
+  Sandbox,
+  TimeoutError,
+} from '../../src/code-interpreter.ts';
+import { available, useServer } from './server.ts';
+
+/** A Python that has the kernel. */
+const PYTHON = process.env.ONCEBOX_PYTHON_WITH_IPYKERNEL ?? '';
+const runs = available && existsSync(PYTHON);
+
+if (available && !runs)
+  console.log('SKIP code interpreter: ONCEBOX_PYTHON_WITH_IPYKERNEL names no Python that has ipykernel');
+
+test('a result has its forms, and what is new is extra', () => {
+  const raw = {
+    type: 'result',
+    is_main_result: true,
+    text: '1',
+    html: '<b>',
+    png: null,
+    'text/new': 'n',
+    extra: { x: 1 },
+  };
+  const result = new Result(raw as never, true);
+  expect([result.text, result.html, result.png, result.extra]).toEqual([
+    '1',
+    '<b>',
+    undefined,
+    { 'text/new': 'n', x: 1 },
+  ]);
+  expect(result.formats()).toEqual(['text', 'html', 'text/new', 'x']);
+  expect(JSON.parse(JSON.stringify(result))).toEqual({ text: '1', html: '<b>', extra: { 'text/new': 'n', x: 1 } });
+});
+
+describe.skipIf(!runs)('the code interpreter', () => {
+  const local = useServer(['--code-interpreter', PYTHON]);
+
+  test('code runs in contexts, which remember', async () => {
+    await using sandbox = await new E2B(local.opts).Sandbox.create();
+    const seen: string[] = [];
+    await sandbox.runCode('x = 20');
+    const execution = await sandbox.runCode("import sys\nprint('öut')\nprint('err', file=sys.stderr)\nx + 1", {
+      onStdout: (output) => void seen.push(`out ${output.line}`),
+      onStderr: (output) => void seen.push(`err ${output}`),
+      onResult: (result) => void seen.push(`result ${result.text}`),
+    });
+    expect([execution.text, execution.logs.stdout.join(''), execution.logs.stderr.join('')]).toEqual([
+      '21',
+      'öut\n',
+      'err\n',
+    ]);
+    expect(seen.toSorted()).toEqual(['err err\n', 'out öut\n', 'result 21']);
+    expect(execution.executionCount).toBeGreaterThan(0);
+    const raised = await sandbox.runCode('1 / 0', { onError: (error) => void seen.push(error.name) });
+    expect(raised.error).toMatchObject({ name: 'ZeroDivisionError', value: 'division by zero' });
+    expect(seen).toContain('ZeroDivisionError');
+    const context = await sandbox.createCodeContext({ cwd: '/tmp' });
+    expect((await sandbox.runCode('import os\nos.getcwd()', { context })).text).toBe("'/tmp'");
+    expect((await sandbox.runCode('import os\nos.environ["A"]', { context, envs: { A: 'b' } })).text).toBe("'b'");
+    expect((await sandbox.listCodeContexts()).map((each) => each.id)).toContain(context.id);
+    await sandbox.runCode('y = 1', { context });
+    await sandbox.restartCodeContext(context);
+    expect((await sandbox.runCode('y', { context })).error?.name).toBe('NameError');
+    await sandbox.removeCodeContext(context.id);
+    await expect(sandbox.runCode('1', { context })).rejects.toBeInstanceOf(NotFoundError);
+    await expect(sandbox.runCode('1', { context, language: 'r' } as never)).rejects.toBeInstanceOf(
+      InvalidArgumentError,
+    );
+  });
+
+  test('code that runs for too long ends, and the context goes on', async () => {
+    await using sandbox = await Sandbox.create(local.opts);
+    await expect(sandbox.runCode('import time\ntime.sleep(60)', { timeoutMs: 500 })).rejects.toBeInstanceOf(
+      TimeoutError,
+    );
+    expect((await sandbox.runCode('2')).text).toBe('2');
+  });
+
+  test('an answer that is cut is unknown, and is not asked for again', async () => {
+    await using sandbox = await Sandbox.create(local.opts);
+    await sandbox.runCode('n = 0');
+    await local.server.faults({
+      rules: [{ on: ['executeCode'], fault: { cut_answer: { after: { events: 1 }, how: 'reset' } } }],
+    });
+    const code = "n += 1\nprint('first', flush=True)\nimport time\ntime.sleep(0.5)\nprint('last')";
+    const lost = await sandbox.runCode(code).catch((error: unknown) => error);
+    expect(lost).toBeInstanceOf(OutcomeUnknownError);
+    expect((lost as { execution?: Execution }).execution).toBeDefined();
+    expect((await local.server.counts()).executeCode).toBe(1);
+    await local.server.heal();
+    expect((await sandbox.runCode('n')).text).toBe('1');
+  });
+});
