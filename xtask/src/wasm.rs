@@ -16,6 +16,10 @@ use crate::command::{cargo, run};
 /// Debian's compiler. The one of rustup comes first in the path.
 const RUSTC: &str = "/usr/bin/rustc";
 
+/// A panic is a trap, whose text would be an eighth of the module, and addresses take no more room than they need.
+const RUSTFLAGS: &str =
+    "-Zunstable-options -Cpanic=immediate-abort -Clink-arg=--compress-relocations -Clink-arg=--strip-all";
+
 const TARGET: &str = "wasm32-unknown-unknown";
 
 /// The module, below the repository's root.
@@ -69,8 +73,7 @@ fn build(root: &Path) -> Result<Vec<u8>, String> {
         .arg(&target)
         .env("RUSTC", RUSTC)
         .env("RUSTC_BOOTSTRAP", "1")
-        // A panic is a trap: its text would be more than half of the module.
-        .env("RUSTFLAGS", "-Zunstable-options -Cpanic=immediate-abort")
+        .env("RUSTFLAGS", RUSTFLAGS)
         .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker()?)
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("RUSTC_WRAPPER")

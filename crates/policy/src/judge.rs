@@ -11,7 +11,7 @@ use crate::facts::CallFacts;
 use crate::ledger::{Attempt, Ledger, Purpose, Record};
 use crate::outcome::{Outcome, Response, ResponseBody};
 use crate::policy::Policy;
-use crate::trace::{NoTrace, Rule, Trace};
+use crate::trace::{DecidedBy, Rule, Trace};
 use crate::verdict::{Connection, Retry, RetryReason, Return, ReturnReason, Verdict};
 
 use limits::refund;
@@ -46,7 +46,8 @@ pub fn judge(
     now: Duration,
     random: f64,
 ) -> Verdict {
-    judge_traced(policy, facts, ledger, tokens, attempt, now, random, &mut NoTrace)
+    // Not a trace of its own kind, so that there is one decision in the machine code.
+    judge_traced(policy, facts, ledger, tokens, attempt, now, random, &mut DecidedBy::default())
 }
 
 /// Like [`judge`], and reports each rule that it passed.

@@ -96,5 +96,5 @@ pub use policy::{
 pub use retry_after::{http_date, retry_after};
 pub use should_retry::should_retry;
 pub use text::ShortText;
-pub use trace::{NoTrace, Rule, Trace};
+pub use trace::{DecidedBy, Rule, Trace};
 pub use verdict::{Connection, Retry, RetryReason, Return, ReturnReason, Verdict, WaitReason};

@@ -41,29 +41,21 @@ pub fn retry_after(value: &[u8], date: Option<&[u8]>, now: u64) -> Option<Durati
 /// Seconds since 1970 of an HTTP-date in any of its three forms. `now` settles the century of a two-digit year: a
 /// date more than 50 years ahead is in the past (RFC 9110 §5.6.7). Dates before 1970 count as 1970.
 pub fn http_date(value: &[u8], now: u64) -> Option<u64> {
-    let text = core::str::from_utf8(value).ok()?;
-    if !text.is_ascii() {
-        return None;
-    }
-    imf_fixdate(text).or_else(|| rfc850(text, now)).or_else(|| asctime(text))
+    imf_fixdate(value).or_else(|| rfc850(value, now)).or_else(|| asctime(value))
 }
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT`
-fn imf_fixdate(text: &str) -> Option<u64> {
-    let (day_name, rest) = text.split_once(", ")?;
-    let [day, month, year, time, zone] = fields(rest)?;
-    (DAYS.contains(&day_name) && zone == "GMT" && day.len() == 2 && year.len() == 4).then_some(())?;
+fn imf_fixdate(text: &[u8]) -> Option<u64> {
+    let [day_name, day, month, year, time, b"GMT"] = fields(text, b' ')? else { return None };
+    (is_day(day_name.strip_suffix(b",")?) && day.len() == 2 && year.len() == 4).then_some(())?;
     timestamp(number(year)?, self::month(month)?, number(day)?, time)
 }
 
 /// `Sunday, 06-Nov-94 08:49:37 GMT`
-fn rfc850(text: &str, now: u64) -> Option<u64> {
-    let (day_name, rest) = text.split_once(", ")?;
-    let [date, time, zone] = fields(rest)?;
-    (LONG_DAYS.contains(&day_name) && zone == "GMT").then_some(())?;
-    let mut parts = date.split('-');
-    let (day, month, year) = (parts.next()?, parts.next()?, parts.next()?);
-    (parts.next().is_none() && day.len() == 2 && year.len() == 2).then_some(())?;
+fn rfc850(text: &[u8], now: u64) -> Option<u64> {
+    let [day_name, date, time, b"GMT"] = fields(text, b' ')? else { return None };
+    let [day, month, year] = fields(date, b'-')?;
+    (LONG_DAYS.contains(&day_name.strip_suffix(b",")?) && day.len() == 2 && year.len() == 2).then_some(())?;
     let this_year = year_of(now);
     let mut year = this_year - this_year % 100 + number(year)?;
     if year > this_year + 50 {
@@ -73,50 +65,58 @@ fn rfc850(text: &str, now: u64) -> Option<u64> {
 }
 
 /// `Sun Nov  6 08:49:37 1994`
-fn asctime(text: &str) -> Option<u64> {
-    let (day_name, rest) = text.split_once(' ')?;
-    let (month, rest) = rest.split_once(' ')?;
+fn asctime(text: &[u8]) -> Option<u64> {
+    let (names, rest) = text.split_at_checked("Sun Nov ".len())?;
+    let [day_name, month, b""] = fields(names, b' ')? else { return None };
     // Two characters: the day is padded with a space.
     let (day, rest) = rest.split_at_checked(2)?;
-    let [time, year] = fields(rest.strip_prefix(' ')?)?;
-    (DAYS.contains(&day_name) && year.len() == 4).then_some(())?;
-    timestamp(number(year)?, self::month(month)?, number(day.strip_prefix(' ').unwrap_or(day))?, time)
+    let [b"", time, year] = fields(rest, b' ')? else { return None };
+    (is_day(day_name) && year.len() == 4).then_some(())?;
+    timestamp(number(year)?, self::month(month)?, number(day.strip_prefix(b" ").unwrap_or(day))?, time)
 }
 
-const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-const LONG_DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const DAYS: &[u8] = b"Mon Tue Wed Thu Fri Sat Sun";
+const LONG_DAYS: [&[u8]; 7] = [b"Monday", b"Tuesday", b"Wednesday", b"Thursday", b"Friday", b"Saturday", b"Sunday"];
+const MONTHS: &[u8] = b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec";
 
-/// Exactly N words with single spaces between them.
-fn fields<const N: usize>(text: &str) -> Option<[&str; N]> {
-    let mut words = text.split(' ');
-    let mut out = [""; N];
+/// Exactly N parts with one separator between each two.
+fn fields<const N: usize>(text: &[u8], separator: u8) -> Option<[&[u8]; N]> {
+    let mut parts = text.split(|byte| *byte == separator);
+    let mut out = [&[][..]; N];
     for slot in &mut out {
-        *slot = words.next().filter(|word| !word.is_empty())?;
+        *slot = parts.next()?;
     }
-    words.next().is_none().then_some(out)
+    parts.next().is_none().then_some(out)
 }
 
-fn month(name: &str) -> Option<u64> {
-    MONTHS.iter().position(|m| *m == name).map(|index| index as u64 + 1)
+fn is_day(name: &[u8]) -> bool {
+    place(name, DAYS).is_some()
 }
 
-fn number(digits: &str) -> Option<u64> {
-    // `parse` alone would take a sign.
-    digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+fn month(name: &[u8]) -> Option<u64> {
+    place(name, MONTHS).map(|place| place + 1)
 }
 
-fn timestamp(year: u64, month: u64, day: u64, time: &str) -> Option<u64> {
-    let mut parts = time.split(':');
+/// The place of a name of three letters among such.
+fn place(name: &[u8], names: &[u8]) -> Option<u64> {
+    names.split(|byte| *byte == b' ').position(|known| known == name).map(|place| place as u64)
+}
+
+/// Digits and nothing else, no more than a year has.
+fn number(digits: &[u8]) -> Option<u64> {
+    (1..=4).contains(&digits.len()).then_some(())?;
+    digits.iter().try_fold(0, |number, digit| digit.is_ascii_digit().then(|| number * 10 + u64::from(digit - b'0')))
+}
+
+fn timestamp(year: u64, month: u64, day: u64, time: &[u8]) -> Option<u64> {
     let mut clock = [0; 3];
-    for slot in &mut clock {
-        let part = parts.next().filter(|part| part.len() == 2)?;
+    for (slot, part) in clock.iter_mut().zip(fields::<3>(time, b':')?) {
+        (part.len() == 2).then_some(())?;
         *slot = number(part)?;
     }
     let [hour, minute, second] = clock;
     // A leap second is allowed (RFC 9110 §5.6.7).
-    let valid =
-        parts.next().is_none() && hour < 24 && minute < 60 && second <= 60 && (1..=days_in(year, month)).contains(&day);
+    let valid = hour < 24 && minute < 60 && second <= 60 && (1..=days_in(year, month)).contains(&day);
     valid.then_some(())?;
     if year < 1970 {
         return Some(0);

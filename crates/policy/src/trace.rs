@@ -63,11 +63,21 @@ pub trait Trace {
     fn decided(&mut self, rule: Rule);
 }
 
-/// Sees nothing, and costs nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoTrace;
+/// Keeps the rule that a verdict comes from: the one that ended the call, else the one that proposed what happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DecidedBy(
+    /// The rule, once there was one.
+    pub Option<Rule>,
+);
 
-impl Trace for NoTrace {
+impl Trace for DecidedBy {
     fn passed(&mut self, _: Rule) {}
-    fn decided(&mut self, _: Rule) {}
+
+    fn proposed(&mut self, rule: Rule) {
+        self.0 = Some(rule);
+    }
+
+    fn decided(&mut self, rule: Rule) {
+        self.0 = Some(rule);
+    }
 }

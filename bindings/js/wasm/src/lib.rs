@@ -18,8 +18,8 @@ use core::time::Duration;
 
 use oncebox_policy::create::{Create, Step};
 use oncebox_policy::{
-    Budget, CallFacts, Ledger, Policy, Return, ReturnReason, Rule, Tokens, Trace, Verdict, http_date, judge_adopted,
-    judge_look_up, judge_reconciled, judge_traced, retry_after, should_retry,
+    Budget, CallFacts, DecidedBy, Ledger, Policy, Return, ReturnReason, Rule, Tokens, Verdict, http_date,
+    judge_adopted, judge_look_up, judge_reconciled, judge_traced, retry_after, should_retry,
 };
 
 use memory::{borrow, give, release};
@@ -113,7 +113,7 @@ pub extern "C" fn call_judge(call: *mut Call, budget: *mut Budget) -> *const u8 
         call.facts.body = read::body(reader);
         let attempt = read::attempt(reader);
         let Call { policy, facts, ledger } = call;
-        let mut by = By(None);
+        let mut by = DecidedBy::default();
         let verdict = judge_traced(policy, facts, ledger, tokens, &attempt, turn.now, turn.random, &mut by);
         (Some(verdict), by.0)
     })
@@ -246,21 +246,6 @@ const NO_CALL: Verdict = Verdict::Return(Return { reason: ReturnReason::Cancelle
 fn tokens<'a>(budget: *mut Budget, turn: &read::Turn) -> Option<Tokens<'a>> {
     let budget = borrow(budget)?;
     Some(Tokens { budget, call_started: turn.call_started })
-}
-
-/// The rule that a verdict comes from: the one that ended the call, else the one that proposed what happens.
-struct By(Option<Rule>);
-
-impl Trace for By {
-    fn passed(&mut self, _: Rule) {}
-
-    fn proposed(&mut self, rule: Rule) {
-        self.0 = Some(rule);
-    }
-
-    fn decided(&mut self, rule: Rule) {
-        self.0 = Some(rule);
-    }
 }
 
 #[cfg(target_arch = "wasm32")]

@@ -90,8 +90,9 @@ impl Said {
 /// down, and nothing was recorded).
 pub(super) fn asks_for_same_key(error: Option<&ServerError>) -> bool {
     error.is_some_and(|error| {
-        let text = error.message.to_ascii_lowercase();
-        ["same key", "same idempotency key", "same idempotency-key"].iter().any(|wanted| text.contains(wanted))
+        let text = error.message.as_bytes();
+        let has = |wanted: &[u8]| text.windows(wanted.len()).any(|part| part.eq_ignore_ascii_case(wanted));
+        has(b"same key") || has(b"same idempotency key") || has(b"same idempotency-key")
     })
 }
 

@@ -8,7 +8,7 @@ use crate::facts::CallFacts;
 use crate::ledger::{Attempt, Ledger, Purpose, Record};
 use crate::outcome::Outcome;
 use crate::policy::Policy;
-use crate::trace::NoTrace;
+use crate::trace::DecidedBy;
 use crate::verdict::{Connection, RetryReason, Return, ReturnReason, Verdict};
 
 /// Decides whether a call that was to be reconciled may be sent again, because the reconciler found that it was not
@@ -45,7 +45,8 @@ pub fn judge_reconciled(
         let asked = record.outcome.retry_after()?;
         Some(asked.saturating_sub(now.saturating_sub(record.ended)))
     });
-    let mut judge = Judge { policy, facts, ledger, tokens, outcome: &outcome, hint, now, random, trace: &mut NoTrace };
+    let mut judge =
+        Judge { policy, facts, ledger, tokens, outcome: &outcome, hint, now, random, trace: &mut DecidedBy::default() };
     let proposal = Proposal {
         reason: RetryReason::Reconciled,
         counter: Counter::Retries,

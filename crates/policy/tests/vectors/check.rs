@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use oncebox_policy::{
-    Attempt, Budget, CallFacts, Ledger, Outcome, Policy, Purpose, Return, ReturnReason, Rule, Tokens, Trace, Verdict,
-    explain, judge_adopted, judge_look_up, judge_reconciled, judge_traced,
+    Attempt, Budget, CallFacts, DecidedBy, Ledger, Outcome, Policy, Purpose, Return, ReturnReason, Rule, Tokens,
+    Verdict, explain, judge_adopted, judge_look_up, judge_reconciled, judge_traced,
 };
 
 use crate::coverage::Coverage;
@@ -69,7 +69,7 @@ impl<'a> Running<'a> {
                     ..Attempt::new(ended.outcome(clock))
                 };
                 let told = explain(policy, facts, ledger, tokens, &attempt, now, step.random);
-                let mut by = By(None);
+                let mut by = DecidedBy::default();
                 let verdict = judge_traced(policy, facts, ledger, tokens, &attempt, now, step.random, &mut by);
                 assert_eq!((told.verdict, Some(told.decided_by())), (verdict, by.0), "{}:\n{told}", self.vector.name);
                 assert!(told.steps.iter().all(|step| !step.why.is_empty()), "{}:\n{told}", self.vector.name);
@@ -158,20 +158,5 @@ fn name(reason: ReturnReason) -> String {
     match serde_json::to_value(reason).unwrap() {
         serde_json::Value::String(name) => name,
         other => other.as_object().unwrap().keys().next().unwrap().clone(),
-    }
-}
-
-/// The rule that a verdict comes from: the one that ended the call, else the one that proposed what happens.
-struct By(Option<Rule>);
-
-impl Trace for By {
-    fn passed(&mut self, _: Rule) {}
-
-    fn proposed(&mut self, rule: Rule) {
-        self.0 = Some(rule);
-    }
-
-    fn decided(&mut self, rule: Rule) {
-        self.0 = Some(rule);
     }
 }
