@@ -62,7 +62,11 @@ async function drive(fetch, url) {
       const init = { method: 'POST', headers: { 'x-request-id': String(id) } };
       try {
         const streams = id % 2 === 1;
-        const response = await fetch(url, { ...init, body: streams ? stream() : body, ...(streams && { duplex: 'half' }) });
+        const response = await fetch(url, {
+          ...init,
+          body: streams ? stream() : body,
+          ...(streams && { duplex: 'half' }),
+        });
         await response.arrayBuffer();
         if (response.status !== 200) throw new Error(`answered ${response.status}`);
       } catch (error) {

@@ -118,7 +118,7 @@ async function inChromium(folder, executablePath, config) {
     const isCode = request.url === '/page.mjs';
     response.setHeader('content-type', isCode ? 'text/javascript' : 'text/html');
     response.end(isCode ? code : '<!doctype html><title>smoke</title><script type="module" src="/page.mjs"></script>');
-  }).listen(0, '127.0.0.1');
+  }).listen(config.page, '127.0.0.1');
   await once(server, 'listening');
   const browser = await chromium.launch({ executablePath, args: CHROMIUM });
   try {

@@ -58,3 +58,13 @@ export const EXACT = {
   'refused stream': 'refused',
   GOAWAY: 'refused',
 };
+
+/** The statuses that each call has to see, and the shortest wait between them in seconds. */
+export const CALLS = {
+  '429 with Retry-After': { statuses: [429, 200], wait: 1 },
+  '429 without': { statuses: [429], wait: 0 },
+  '503 with Retry-After': { statuses: [503, 200], wait: 1 },
+  '503 without': { statuses: [503, 200], wait: 0.05 },
+  '502 without a permit': { statuses: [502], wait: 0 },
+  '502 with a permit': { statuses: [502, 200], wait: 0.05 },
+};

@@ -7,6 +7,10 @@ export const PLAIN = {
     { at: 'processed', when: { path: '/reset' }, do: ['reset'] },
     { at: 'processed', when: { path: '/close' }, do: ['close'] },
     { at: 'processed', when: { path: '/hold' }, do: ['hold'] },
+    ...['429', '503', '502'].map((status) => answer(`/${status}`, { status: Number(status) })),
+    ...['429', '503'].map((status) =>
+      answer(`/${status}-after`, { status: Number(status), retry_after: { seconds: 1 } }),
+    ),
     { at: { answer_body: 100 }, when: { path: '/cut' }, do: ['close'] },
   ],
 };
@@ -19,3 +23,8 @@ export const TLS = {
     { at: 'request', when: { path: '/goaway' }, do: [{ goaway: { last: { id: 0 }, debug: 'max_age' } }] },
   ],
 };
+
+/** The first try gets this answer, and the others are carried out. */
+function answer(path, given) {
+  return { at: 'received', when: { path, try: 1 }, do: [{ answer: given }] };
+}

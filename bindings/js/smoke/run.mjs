@@ -10,14 +10,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { hosts } from './hosts.mjs';
-import { EXACT, expected, judged } from './judge.mjs';
+import { CALLS, EXACT, expected, judged } from './judge.mjs';
 import { PLAIN, TLS } from './peers.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 const { rows } = JSON.parse(readFileSync(join(here, '../../../spec/runtime-errors.json'), 'utf8'));
 const [main, addon] = process.argv.slice(2);
 const folder = installed(main, addon);
-const { FaultServer } = await import(pathToFileURL(join(folder, 'node_modules/oncebox/dist/node/testing.js')).href);
+const { FaultServer, LocalServer } = await import(
+  pathToFileURL(join(folder, 'node_modules/oncebox/dist/node/testing.js')).href
+);
 const failures = [];
 try {
   const programs = JSON.parse(process.env.ONCEBOX_RUNTIMES ?? '{}');
@@ -52,22 +54,30 @@ function installed(...tarballs) {
 async function tryIn({ name, runtime, run }) {
   const plain = await FaultServer.start(PLAIN);
   const tls = await FaultServer.start(TLS, { tls: true });
+  const page = await freePort();
+  const local = await LocalServer.start({ isolation: false, allowOrigin: [`http://127.0.0.1:${page}`] });
+  await local.misbehave({ rules: [{ on: ['create'], times: 1, fault: { cut: { when: 'after' } } }] });
   writeFileSync(join(folder, 'ca.pem'), tls.ca);
-  const began = performance.now();
+  const [began, before] = [performance.now(), failures.length];
   let seen;
   try {
-    // Nothing listens on a port that is reserved (IANA, 1: tcpmux), but browsers refuse to ask there.
-    seen = await run({ plain: plain.url, tls: tls.url, ca: tls.ca, closed: await closedAddress() });
+    const closed = `http://127.0.0.1:${await freePort()}/`;
+    seen = await run({ plain: plain.url, tls: tls.url, ca: tls.ca, local: local.url, closed, page });
+    await judgeCreate(name, seen.created, local);
   } catch (error) {
     failures.push(`${name}: it did not run: ${error.stderr || error.message}`);
     return;
   } finally {
     await plain.stop();
     await tls.stop();
+    await local.stop();
   }
-  const before = failures.length;
   for (const [what, saw] of Object.entries({ ...seen.fetch, ...seen.http2 })) judge(name, runtime, what, saw);
   for (const [what, saw] of Object.entries(seen.native ?? {})) judgeExact(name, what, saw);
+  for (const [what, must] of Object.entries(CALLS)) {
+    judgeCall(name, what, must, seen.calls[what]);
+    if (seen.native) judgeCall(`${name}, native`, what, must, seen.nativeCalls[what]);
+  }
   if (['node', 'bun', 'deno'].includes(runtime) && seen.native === undefined) {
     failures.push(`${name}: the native transport is not there: ${seen.capabilities.whyNotNative}`);
   }
@@ -77,7 +87,7 @@ async function tryIn({ name, runtime, run }) {
   );
 }
 
-function judge(name, runtime, what, { status, aborted, thrown }) {
+function judge(name, runtime, what, { status, aborted, ours, thrown }) {
   const told = () => `${name}: ${what}: ${status === undefined ? JSON.stringify(thrown) : status}`;
   const must = expected(runtime, what);
   if (status !== undefined) {
@@ -86,23 +96,45 @@ function judge(name, runtime, what, { status, aborted, thrown }) {
   }
   const { outcome, row } = aborted ? { outcome: 'cancelled', row: 'abort' } : judged(rows, thrown);
   if (outcome !== must) failures.push(`${told()}: is ${outcome} by row ${row}, and not ${must}`);
+  // A body that is handed on and then cut is no outcome of the call any more.
+  else if (what !== 'body cut' && ours !== outcome)
+    failures.push(`${told()}: is ${ours} for the package, and ${outcome} by the table`);
   else if (row === undefined) failures.push(`${told()}: a new shape, which spec/runtime-errors.json does not have`);
 }
 
-function judgeExact(name, what, { status, aborted, carried, thrown }) {
-  const saw = status !== undefined ? 'answered' : aborted ? 'cancelled' : carried?.kind;
+function judgeExact(name, what, { status, aborted, ours, thrown }) {
+  const saw = status !== undefined ? 'answered' : aborted ? 'cancelled' : what === 'body cut' ? undefined : ours;
   // A body is handed on with its head: what is cut later is no outcome of the call.
   const must = what === 'body cut' ? undefined : EXACT[what];
   if (saw !== must)
-    failures.push(`${name}, native: ${what}: ${JSON.stringify(carried ?? thrown ?? status)} is not ${must}`);
+    failures.push(`${name}, native: ${what}: ${JSON.stringify(ours ?? thrown ?? status)} is not ${must}`);
 }
 
-/** An address at which nothing listens any more. */
-async function closedAddress() {
+function judgeCall(name, what, { statuses, wait }, saw) {
+  const [seen, must] = [JSON.stringify(saw.statuses), JSON.stringify(statuses)];
+  if (seen !== must) failures.push(`${name}: ${what}: the answers were ${seen}, and not ${must}`);
+  // Clocks of browsers and Workers are coarse on purpose.
+  else if (saw.waits.some((each) => each < wait - 0.01)) failures.push(`${name}: ${what}: waited ${saw.waits} s only`);
+}
+
+/** The answer was lost, and there is one sandbox: the one that the SDK has. */
+async function judgeCreate(name, created, local) {
+  const { counts, doubled } = await local.effects();
+  const answer = await fetch(`${local.url}/v2/sandboxes`, { headers: { 'x-api-key': 'local' } });
+  const running = (await answer.json()).map(({ sandboxID }) => sandboxID);
+  if (running.length !== 1 || running[0] !== created || Object.keys(doubled).length > 0) {
+    failures.push(`${name}: create: made ${created}, there are ${running}: ${JSON.stringify({ counts, doubled })}`);
+  }
+  const { fired } = await (await fetch(`${local.url}/oncebox/faults`)).json();
+  if (!JSON.stringify(fired).includes('1')) failures.push(`${name}: create: its answer was not lost`);
+}
+
+/** A port at which nothing listens any more. Browsers ask at none that is reserved. */
+async function freePort() {
   const { createServer } = await import('node:net');
   const server = createServer().listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));
   const { port } = server.address();
   await new Promise((resolve) => server.close(resolve));
-  return `http://127.0.0.1:${port}/`;
+  return port;
 }

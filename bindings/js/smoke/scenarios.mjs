@@ -1,6 +1,7 @@
 // What is tried in each runtime, with the package as it was installed there. It needs nothing but `fetch`, and says what it
 // saw: whoever started it judges.
-import { capabilities, openTransport } from 'oncebox';
+import { capabilities, openTransport, Sandbox } from 'oncebox';
+import { attemptsOf, withRetry } from 'oncebox/retry';
 
 /** How deep an error is shown. */
 const DEPTH = 9;
@@ -14,12 +15,16 @@ const DEPTH = 9;
  */
 export async function run(config, { http2 } = {}) {
   const own = (input, init) => globalThis.fetch(input, init);
-  const seen = { capabilities: capabilities(), fetch: await errors(own, config), http2: {}, native: undefined };
+  const seen = { capabilities: capabilities(), http2: {}, native: undefined };
+  seen.fetch = await errors(own, config);
+  seen.calls = await calls(own, config.plain);
+  seen.created = await create(config);
   if (config.speaksHttp2 !== false) seen.http2 = await refusals(http2 ?? own, config.tls);
   if (seen.capabilities.transport === 'native') {
     const once = { connectTimeout: 5000, proxy: false };
     const native = openTransport({ transport: 'native', ...once });
     seen.native = await errors(native, config);
+    seen.nativeCalls = await calls(native, config.plain);
     const trusting = openTransport({ transport: 'native', ca: config.ca, ...once });
     Object.assign(seen.native, await refusals(trusting, config.tls));
   }
@@ -48,15 +53,43 @@ async function refusals(fetch, tls) {
   };
 }
 
-/** One request which is not repeated by anybody. */
+/** One request which is not repeated by anybody. `ours` is what the package says is known of it. */
 async function tried(fetch, url, signal) {
-  const single = { [Symbol.for('oncebox.call')]: { retries: 0, connectionRetries: 0 } };
+  const once = withRetry(fetch, { retries: 0 });
   try {
-    const response = await fetch(url, { method: 'POST', body: 'x', signal, ...single });
+    const response = await once(url, { method: 'POST', body: 'x', signal });
     return { status: response.status, length: (await response.arrayBuffer()).byteLength };
   } catch (error) {
-    return { aborted: signal?.aborted ?? false, carried: error?.outcome, thrown: shown(error) };
+    const last = attemptsOf(error).at(-1);
+    return { aborted: signal?.aborted ?? false, ours: last?.outcome.kind, thrown: shown(error) };
   }
+}
+
+/** Answers that are retried, or are not: the statuses of each attempt, and the waits between them in seconds. */
+async function calls(fetch, plain) {
+  const retrying = withRetry(fetch);
+  const call = async (method, path) => {
+    const id = `${path} ${Math.random()}`;
+    const response = await retrying(`${plain}${path}`, { method, headers: { 'x-request-id': id } });
+    await response.arrayBuffer();
+    const attempts = attemptsOf(response);
+    const waits = attempts.slice(1).map(({ started }, index) => started - attempts[index].ended);
+    return { statuses: attempts.map(({ outcome }) => outcome.status), waits };
+  };
+  return {
+    '429 with Retry-After': await call('POST', '/429-after'),
+    '429 without': await call('POST', '/429'),
+    '503 with Retry-After': await call('POST', '/503-after'),
+    '503 without': await call('POST', '/503'),
+    '502 without a permit': await call('POST', '/502'),
+    '502 with a permit': await call('GET', '/502'),
+  };
+}
+
+/** A create whose first answer is lost after the sandbox was made. */
+async function create({ local }) {
+  const sandbox = await Sandbox.create({ apiKey: 'local', apiUrl: local, sandboxUrl: local });
+  return sandbox.sandboxId;
 }
 
 /** An error as `spec/runtime-errors.json` looks at it. */
