@@ -4,6 +4,8 @@ use std::process::Command;
 
 use http::Method;
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 use super::support::{Fixture, plain, plain_with, shell};
 
@@ -56,17 +58,15 @@ async fn it_is_for_whoever_has_the_token_and_for_no_other_page() {
     assert!(policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{policy}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_browser_shows_it_and_keeps_its_policy() {
+/// What a browser makes of the page at this URL in three and a half of its seconds, and what it has to say of it.
+async fn in_a_browser(test: &str, url: String) -> Option<(String, String)> {
     let Some(chromium) =
         ["/usr/bin/chromium", "/usr/bin/chromium-browser"].into_iter().find(|at| std::path::Path::new(at).exists())
     else {
-        println!("SKIP a_browser_shows_it_and_keeps_its_policy: there is no Chromium");
-        return;
+        println!("SKIP {test}: there is no Chromium");
+        return None;
     };
-    let server = plain().await;
-    let sandbox = server.sandbox().await;
-    let (url, profile) = (server.server.url(), tempfile::tempdir().unwrap());
+    let profile = tempfile::tempdir().unwrap();
     let shot = tokio::task::spawn_blocking(move || {
         Command::new(chromium)
             .args([
@@ -83,7 +83,56 @@ async fn a_browser_shows_it_and_keeps_its_policy() {
             .unwrap()
     });
     let shot = shot.await.unwrap();
-    let (dom, log) = (String::from_utf8_lossy(&shot.stdout), String::from_utf8_lossy(&shot.stderr));
+    Some((String::from_utf8_lossy(&shot.stdout).into_owned(), String::from_utf8_lossy(&shot.stderr).into_owned()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_shows_it_and_keeps_its_policy() {
+    let server = plain().await;
+    let sandbox = server.sandbox().await;
+    let Some((dom, log)) = in_a_browser("a_browser_shows_it_and_keeps_its_policy", server.server.url()).await else {
+        return;
+    };
     assert!(dom.contains(&sandbox.id), "{dom}{log}");
     assert!(!log.contains("Content Security Policy") && !log.contains("Uncaught"), "{log}");
+}
+
+/// The page that a browser has loaded shows what happens after: between its first look and its second one a sandbox is made.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_shows_what_happens_while_it_looks() {
+    let server = plain().await;
+    let relay = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", relay.local_addr().unwrap());
+    let behind = server.server.url().trim_start_matches("http://").to_owned();
+    let (mut looks, mut made) = (0, None);
+    let passing = async {
+        loop {
+            let (mut socket, _) = relay.accept().await.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                if socket.read_buf(&mut head).await.unwrap_or(0) == 0 {
+                    break;
+                }
+            }
+            looks += usize::from(head.starts_with(b"GET / "));
+            if looks == 2 && made.is_none() {
+                made = Some(server.sandbox().await.id.clone());
+            }
+            // One request a connection: the next one comes by way of this loop.
+            let head = String::from_utf8_lossy(&head).replace("keep-alive", "close");
+            let mut there = TcpStream::connect(&behind).await.unwrap();
+            there.write_all(head.as_bytes()).await.unwrap();
+            let mut answer = Vec::new();
+            there.read_to_end(&mut answer).await.unwrap();
+            let _ = socket.write_all(&answer).await;
+        }
+    };
+    let browsing = in_a_browser("a_browser_shows_what_happens_while_it_looks", url);
+    let shown = tokio::select! {
+        shown = browsing => shown,
+        () = passing => unreachable!(),
+    };
+    let Some((dom, log)) = shown else { return };
+    let made = made.expect("the page was asked for a second time");
+    assert!(dom.contains(&made), "{dom}{log}");
 }
