@@ -1,9 +1,12 @@
 //! `cargo xtask bench NAME`: figures that are claimed somewhere. Each bench fails outside its band.
 
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use crate::command::{cargo, run};
 use crate::js;
+use crate::test::{TOOLS_FOLDER, virtual_environment};
 
 /// The one that Node runs.
 const JAVASCRIPT: &str = "js";
@@ -18,8 +21,24 @@ const BENCHES: [(&str, &[&str]); 8] = [
     ("operations", &["bench", "--quiet", "-p", "oncebox-protocol", "--bench", "operations"]),
     ("policy", &["bench", "--quiet", "-p", "oncebox-policy", "--bench", "decisions"]),
     ("timeouts", &["run", "--quiet", "-p", "oncebox-transport", "--example", "timeouts"]),
-    ("transport", &["run", "--quiet", "--release", "-p", "oncebox-bench"]),
+    ("transport", &["run", "--quiet", "--release", "-p", "oncebox-bench", "--bin", "oncebox-bench"]),
 ];
+
+/// Requests lost and doubled under retirement, beside clients in other languages. `write` draws the README's picture.
+pub(crate) fn retirement(root: &Path, write: bool) -> Result<(), String> {
+    let peers = root.join("bench/peers");
+    virtual_environment(root, "bench-python", &peers.join("requirements.txt"))?;
+    let node = root.join(TOOLS_FOLDER).join("bench-node");
+    fs::create_dir_all(&node).map_err(|error| format!("{}: {error}", node.display()))?;
+    // Node looks for packages beside the file that imports them.
+    for file in ["package.json", "undici_posts.mjs"] {
+        fs::copy(peers.join(file), node.join(file)).map_err(|error| format!("{file}: {error}"))?;
+    }
+    let npm = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel", "error"];
+    run(Command::new("npm").args(npm).current_dir(&node))?;
+    let bench = ["run", "--quiet", "-p", "oncebox-bench", "--bin", "oncebox-bench-retirement", "--"];
+    run(cargo(root, &bench).arg(root).args(write.then_some("--write")))
+}
 
 /// Runs one bench.
 pub(crate) fn run_one(root: &Path, name: &str) -> Result<(), String> {

@@ -1,5 +1,6 @@
 //! Formatting, clippy and documentation with warnings denied, and generated files that are current.
 
+use std::fs;
 use std::path::Path;
 
 use crate::codegen;
@@ -12,7 +13,40 @@ pub(crate) fn run_all(root: &Path) -> Result<(), String> {
         run(&mut cargo(root, &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])),
         run(cargo(root, &["doc", "--workspace", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-D warnings")),
         codegen::run(root, true),
+        guarantees(root),
     ];
     let failures: Vec<String> = checks.into_iter().filter_map(Result::err).collect();
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
+}
+
+/// The page of guarantees names tests; each has to be there.
+fn guarantees(root: &Path) -> Result<(), String> {
+    const PAGE: &str = "docs/GUARANTEES.md";
+    let page = fs::read_to_string(root.join(PAGE)).map_err(|error| format!("{PAGE}: {error}"))?;
+    let sources = sources(&root.join("crates")).map_err(|error| format!("crates: {error}"))?;
+    // What stands alone between back quotes and looks like a sentence is a test's name.
+    let named = page
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|name| name.matches('_').count() > 3 && !name.contains([' ', '(', ':']));
+    let missing: Vec<_> = named.filter(|name| !sources.contains(&format!("fn {name}("))).collect();
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{PAGE} names tests that are not there: {}", missing.join(", ")))
+    }
+}
+
+fn sources(folder: &Path) -> std::io::Result<String> {
+    let mut all = String::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            all += &sources(&path)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            all += &fs::read_to_string(&path)?;
+        }
+    }
+    Ok(all)
 }

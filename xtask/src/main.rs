@@ -36,12 +36,15 @@ const USAGE: &str = "usage: cargo xtask <task>
   bench js            requests of the JavaScript package over connections that are retired, beside undici
   bench local         a sandbox's start and the memory of `oncebox serve`, with 200 sandboxes at once
   bench operations    time finding an operation in the whole table
+  bench retirement    requests lost and doubled under retirement, beside four clients by others; --write draws the picture
   bench transport     what a request costs, beside raw h2, hyper-util and reqwest";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args.as_slice() {
+        ["bench", "retirement"] => bench::retirement(&root(), false),
+        ["bench", "retirement", "--write"] => bench::retirement(&root(), true),
         ["bench", name] => bench::run_one(&root(), name),
         ["test"] => test::run_all(&root(), false),
         ["test", "--no-skip"] => test::run_all(&root(), true),
