@@ -2,7 +2,13 @@
 
 import { describe, expect, test } from 'vitest';
 import type { CommandEvent } from '../../src/sdk/commands/events.ts';
-import { CommandLostError, OutcomeUnknownError, OutputLostError, SandboxError } from '../../src/sdk/errors.ts';
+import {
+  CommandLostError,
+  InvalidArgumentError,
+  OutcomeUnknownError,
+  OutputLostError,
+  SandboxError,
+} from '../../src/sdk/errors.ts';
 import { Sandbox } from '../../src/sdk/sandbox/sandbox.ts';
 import { available, until, useServer } from './server.ts';
 
@@ -112,5 +118,26 @@ describe.skipIf(!available)('cut streams', () => {
       },
     });
     await expect(running).rejects.toBe(thrown);
+  });
+
+  test('a stream that says nothing is given up and attached to again; one that says it is alive is not', async () => {
+    await using sandbox = await Sandbox.create(local.opts);
+    const alive = await sandbox.commands.run('sleep 3; echo woke', { keepaliveMs: 1_000, silenceMs: 1_900 });
+    expect(alive.stdout).toBe('woke\n');
+    const fault = { stall_answer: { after: { events: 1 }, seconds: 30 } };
+    await local.server.faults({ rules: [{ on: ['start'], fault }] });
+    const gaps: string[] = [];
+    const handle = await sandbox.commands.run('sleep 3; exit 4', {
+      background: true,
+      keepaliveMs: 1_000,
+      silenceMs: 1_500,
+      retainOutput: false,
+      onGap: (reason) => void gaps.push(reason),
+    });
+    await expect(handle.wait()).rejects.toMatchObject({ exitCode: 4 });
+    expect(gaps[0]).toMatch(/nothing came for 1.5 s/);
+    for (const wrong of [{ keepaliveMs: 500 }, { keepaliveMs: 2_000, silenceMs: 2_000 }]) {
+      await expect(sandbox.commands.run('true', wrong)).rejects.toBeInstanceOf(InvalidArgumentError);
+    }
   });
 });

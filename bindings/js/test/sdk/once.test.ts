@@ -9,6 +9,7 @@ import {
   OutcomeUnknownError,
   RateLimitError,
   ServiceBusyError,
+  SupersededError,
 } from '../../src/sdk/errors.ts';
 import { Sandbox } from '../../src/sdk/sandbox/sandbox.ts';
 import { available, until, useServer } from './server.ts';
@@ -140,5 +141,39 @@ describe.skipIf(!available)('creates', () => {
     expect((await once.Sandbox.connect(sandbox.sandboxId)).sandboxId).toBe(sandbox.sandboxId);
     expect((await sandbox.commands.run('echo v1')).stdout).toBe('v1\n');
     expect(await sandbox.kill()).toBe(true);
+  });
+
+  test('forks and snapshots are not made again, and what they may have made is told', async () => {
+    const sandbox = await client().Sandbox.create();
+    const lost = { cut: { when: 'after', how: 'reset' } };
+    await local.server.faults({ rules: [{ on: ['forkSandbox', 'createSnapshot'], fault: lost }] });
+    const fork = await sandbox.fork({ timeoutMs: 60_000 }).catch((error: unknown) => error);
+    expect(fork).toBeInstanceOf(OutcomeUnknownError);
+    const others = (await living()).filter((id) => id !== sandbox.sandboxId);
+    expect(others).toHaveLength(1);
+    expect((fork as OutcomeUnknownError).candidates).toEqual(others);
+    const snapshot = await sandbox.createSnapshot({ name: 'lost' }).catch((error: unknown) => error);
+    expect(snapshot).toBeInstanceOf(OutcomeUnknownError);
+    const listed = await sandbox.listSnapshots().nextItems();
+    expect((snapshot as OutcomeUnknownError).candidates).toEqual(listed.map((each) => each.snapshotId));
+    const counts = await local.server.counts();
+    expect([counts.forkSandbox, counts.createSnapshot]).toEqual([1, 1]);
+    await local.server.heal();
+    await Promise.all((await living()).map((id) => Sandbox.kill(id, local.opts)));
+    await Sandbox.deleteSnapshot(listed[0]?.snapshotId ?? '', local.opts);
+  });
+
+  test('a sandbox that lost to another of its intent is not used any more', async () => {
+    const fate = { lostTo: 'iother', abandon: () => {} };
+    const lost = new Sandbox({ ...local.opts, sandboxId: 'i0', envdVersion: '0.6.13', fate: fate as never });
+    for (const use of [
+      () => lost.commands.run('true'),
+      () => lost.files.read('f'),
+      () => lost.getInfo(),
+      () => lost.pause(),
+    ]) {
+      await expect(async () => void (await use())).rejects.toBeInstanceOf(SupersededError);
+    }
+    expect(await lost.kill()).toBe(false);
   });
 });

@@ -1,7 +1,7 @@
 /** The stream of what a process does, from its first event on. */
 
 import type { Envd, Rpc } from '../envd/envd.ts';
-import { Cut, type MessageStream } from '../envd/stream.ts';
+import { Cut, type MessageStream, type Watchdog } from '../envd/stream.ts';
 import type { WireEvent } from './events.ts';
 
 /** A stream whose process is named. */
@@ -54,9 +54,10 @@ export function attach(
     timeoutMs?: number;
     signal?: AbortSignal | undefined;
     requestTimeoutMs?: number | undefined;
+    watchdog?: Watchdog | undefined;
   },
 ): Promise<Attached> {
-  const { action, timeoutMs = 0, signal, requestTimeoutMs } = options;
+  const { action, timeoutMs = 0, signal, requestTimeoutMs, watchdog } = options;
   const rpc: Rpc = {
     action,
     service: 'process.Process',
@@ -64,6 +65,7 @@ export function attach(
     message: { process: { pid } },
     signal,
     requestTimeoutMs,
+    watchdog,
   };
   return Attached.open(envd, rpc, timeoutMs);
 }

@@ -3,7 +3,7 @@
 import { toBase64 } from '../envd/base64.ts';
 import type { Envd } from '../envd/envd.ts';
 import { Refusal, rpcError } from '../envd/refusal.ts';
-import { Closed, Cut } from '../envd/stream.ts';
+import { Closed, Cut, type Watchdog, watchdogOf } from '../envd/stream.ts';
 import { type CommandResult, ConnectionLostError, InvalidArgumentError, TemplateError } from '../errors.ts';
 import { milliseconds, text, variables, whole } from '../validate.ts';
 import { attach } from './attached.ts';
@@ -19,7 +19,7 @@ export const COMMAND_TIMEOUT = 60_000;
 const MAX_OUTPUT = 64 << 20;
 
 /** How a command's stream is followed. */
-export interface FollowOpts extends CommandRequestOpts {
+export interface FollowOpts extends CommandRequestOpts, Watchdog {
   /** Gets the text of its standard output as it comes. Characters are never cut. */
   onStdout?: ((data: string) => void | Promise<void>) | undefined;
   /** Gets the text of its standard error as it comes. */
@@ -181,6 +181,7 @@ export async function startProcess(envd: Envd, controls: Controls, opts: Program
   if (opts.cwd !== undefined) process.cwd = text('cwd', opts.cwd);
   const user = opts.user === undefined ? undefined : checkUser(opts.user);
   const limit = milliseconds('requestTimeoutMs', opts.requestTimeoutMs ?? envd.config.requestTimeoutMs);
+  const watchdog = watchdogIn(opts);
   const control = controlled(opts.signal ?? envd.config.signal);
   const startedAt = performance.now();
   const { attached, marker, gap } = await dispatch(envd, {
@@ -190,9 +191,10 @@ export async function startProcess(envd: Envd, controls: Controls, opts: Program
     user,
     timeoutMs,
     requestTimeoutMs: limit,
+    watchdog,
     signal: control.signal,
   });
-  const known = { envd, pid: attached.pid, marker, timeoutMs, watching: false, startedAt, reattachments, user };
+  const known = { envd, pid: attached.pid, marker, timeoutMs, watching: false, startedAt, reattachments, watchdog };
   return new CommandHandle(known, attached, control, sinks, controls, gap);
 }
 
@@ -206,13 +208,14 @@ export async function connectTo(
   const timeoutMs = milliseconds('timeoutMs', opts.timeoutMs ?? COMMAND_TIMEOUT);
   const sinks = sinksOf(opts);
   const reattachments = whole('reattachments', opts.reattachments ?? REATTACHMENTS, 0);
+  const watchdog = watchdogIn(opts);
   const control = controlled(opts.signal ?? envd.config.signal);
   const action = `connect to process ${pid}`;
   const startedAt = performance.now();
   const { requestTimeoutMs } = opts;
   try {
-    const attached = await attach(envd, pid, { action, timeoutMs, signal: control.signal, requestTimeoutMs });
-    const known: Omit<Known, 'signal'> = { envd, pid, timeoutMs, watching: true, startedAt, reattachments };
+    const attached = await attach(envd, pid, { action, timeoutMs, signal: control.signal, requestTimeoutMs, watchdog });
+    const known: Omit<Known, 'signal'> = { envd, pid, timeoutMs, watching: true, startedAt, reattachments, watchdog };
     return new CommandHandle(known, attached, control, sinks, controls);
   } catch (error) {
     if (control.signal.aborted) throw control.signal.reason;
@@ -275,6 +278,12 @@ function controlled(signal: AbortSignal | undefined): AbortController {
   if (signal?.aborted) control.abort(signal.reason);
   else signal?.addEventListener('abort', () => control.abort(signal.reason), { once: true, signal: control.signal });
   return control;
+}
+
+/** The watchdog's options, checked before anything is sent. */
+function watchdogIn({ keepaliveMs, silenceMs }: Watchdog): Watchdog {
+  watchdogOf({ keepaliveMs, silenceMs });
+  return { keepaliveMs, silenceMs };
 }
 
 function sinksOf(opts: FollowOpts & { onPty?: Sinks['onPty'] }): Sinks {

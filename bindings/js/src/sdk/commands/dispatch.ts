@@ -2,7 +2,7 @@
 
 import type { Envd } from '../envd/envd.ts';
 import { edgeOf, Refusal, rpcError } from '../envd/refusal.ts';
-import { Closed, Cut } from '../envd/stream.ts';
+import { Closed, Cut, type Watchdog } from '../envd/stream.ts';
 import { OutcomeUnknownError, SandboxNotFoundError, SandboxNotRunningError, TimeoutError } from '../errors.ts';
 import { randomHex, sleep } from '../runtime.ts';
 import { Attached, attach } from './attached.ts';
@@ -34,6 +34,7 @@ export interface Start {
   readonly timeoutMs: number;
   /** How long it may take until the process is named, in milliseconds; 0: no limit. */
   readonly requestTimeoutMs: number;
+  readonly watchdog: Watchdog;
   /** Ends the stream, also later. */
   readonly signal: AbortSignal;
 }
@@ -56,7 +57,7 @@ export async function dispatch(envd: Envd, start: Start): Promise<Started> {
   const limited = new AbortController();
   const abort = () => limited.abort(start.signal.aborted ? start.signal.reason : late.reason);
   for (const signal of [late, start.signal]) signal.addEventListener('abort', abort, { once: true });
-  const { user, requestTimeoutMs } = start;
+  const { user, requestTimeoutMs, watchdog } = start;
   const rpc = {
     action: ACTION,
     service: 'process.Process',
@@ -69,6 +70,7 @@ export async function dispatch(envd: Envd, start: Start): Promise<Started> {
     },
     user,
     requestTimeoutMs,
+    watchdog,
     signal: limited.signal,
   } as const;
   try {
@@ -79,7 +81,7 @@ export async function dispatch(envd: Envd, start: Start): Promise<Started> {
       if (start.signal.aborted) throw start.signal.reason;
       const lost = await told(envd, error, marker, late.aborted ? requestTimeoutMs : undefined);
       if (!isUnknown(lost)) throw lost;
-      const found = await find(envd, marker, lost, start.signal);
+      const found = await find(envd, marker, lost, start);
       if (found === undefined) {
         lost.message += `; no process of the sandbox has the tag ${JSON.stringify(marker.tag)}`;
         throw lost;
@@ -133,13 +135,13 @@ async function find(
   envd: Envd,
   marker: Marker,
   lost: OutcomeUnknownError,
-  signal: AbortSignal,
+  { signal, watchdog }: Start,
 ): Promise<Attached | undefined> {
   for (const wait of LOOK_AFTER) {
     if (wait > 0) await sleep(wait, signal);
     try {
       const process = (await listRaw(envd, { signal })).find((each) => marker.isOf(each));
-      if (process?.pid !== undefined) return await attach(envd, process.pid, { action: ACTION, signal });
+      if (process?.pid !== undefined) return await attach(envd, process.pid, { action: ACTION, signal, watchdog });
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       if (error instanceof SandboxNotRunningError) throw error;

@@ -1,6 +1,7 @@
 /** What is told of a process: the daemon's words, and ours. */
 
 import type { Envd } from '../envd/envd.ts';
+import type { Watchdog } from '../envd/stream.ts';
 import type { Marker } from './dispatch.ts';
 
 /** What happens in a command, in the order in which it was told. */
@@ -45,7 +46,7 @@ export interface Known {
   readonly startedAt: number;
   /** Reattachments in a row without output. */
   readonly reattachments: number;
-  readonly user?: string | undefined;
+  readonly watchdog?: Watchdog | undefined;
   /** Ends the following; the process goes on. */
   readonly signal: AbortSignal;
 }

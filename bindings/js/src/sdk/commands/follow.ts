@@ -147,7 +147,12 @@ async function reattach(known: Known, how: string, before: number): Promise<{ at
 async function again(known: Known): Promise<Attached> {
   const left = known.watching && known.timeoutMs > 0 ? known.timeoutMs - (performance.now() - known.startedAt) : 0;
   if (left < 0) throw late(known, 'it goes on running');
-  const attached = await attach(known.envd, known.pid, { action: ACTION, timeoutMs: left, signal: known.signal });
+  const attached = await attach(known.envd, known.pid, {
+    action: ACTION,
+    timeoutMs: left,
+    signal: known.signal,
+    watchdog: known.watchdog,
+  });
   const { marker } = known;
   if (marker === undefined) return attached;
   // A process id can be another process's by now. One that is not listed has ended, and the stream tells how.

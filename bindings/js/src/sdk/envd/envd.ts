@@ -17,7 +17,7 @@ import type { Answer, Call, CallBody } from '../transport/sender.ts';
 import { milliseconds } from '../validate.ts';
 import { pack } from './envelope.ts';
 import { Refusal, refusalOf, restError, rpcError } from './refusal.ts';
-import { KEEPALIVE_SECONDS, MessageStream } from './stream.ts';
+import { MessageStream, type Watchdog, watchdogOf } from './stream.ts';
 
 /** How long it may take to say whether a sandbox is there, in milliseconds. */
 const PROBE_TIMEOUT = 5_000;
@@ -40,6 +40,8 @@ export interface Rpc extends CallLimits {
   /** As whom it is done in the sandbox. */
   readonly user?: string | undefined;
   readonly classes?: Classes;
+  /** Of streams. */
+  readonly watchdog?: Watchdog | undefined;
 }
 
 /** A plain request to a port of a sandbox. */
@@ -122,10 +124,11 @@ export class Envd {
     const abort = () => control.abort(rpc.signal?.reason);
     if (rpc.signal?.aborted) throw rpc.signal.reason;
     rpc.signal?.addEventListener('abort', abort, { once: true });
+    const { keepalive, silence } = watchdogOf(rpc.watchdog ?? {});
     const headers: Record<string, string> = {
       ...this.rpcHeaders(rpc),
       'Content-Type': 'application/connect+json',
-      'Keepalive-Ping-Interval': String(KEEPALIVE_SECONDS),
+      'Keepalive-Ping-Interval': String(keepalive),
     };
     if (remoteTimeoutMs > 0) headers['Connect-Timeout-Ms'] = String(Math.ceil(remoteTimeoutMs));
     const path = `/${rpc.service}/${rpc.method}`;
@@ -137,7 +140,7 @@ export class Envd {
         rpc.signal?.removeEventListener('abort', abort);
         control.abort(reason);
       };
-      return new MessageStream(answer.response.body, end, answer.attempts);
+      return new MessageStream(answer.response.body, end, answer.attempts, silence);
     } catch (error) {
       rpc.signal?.removeEventListener('abort', abort);
       throw error;

@@ -1,6 +1,8 @@
 /** The messages of a streaming RPC, and how they end. */
 
 import type { Attempt } from '../../retry/history.ts';
+import { InvalidArgumentError } from '../errors.ts';
+import { milliseconds } from '../validate.ts';
 import { EnvelopeError, Unpacker } from './envelope.ts';
 import { refusalIn } from './refusal.ts';
 
@@ -9,6 +11,25 @@ export const KEEPALIVE_SECONDS = 50;
 
 /** After so many intervals without a byte a stream is dead. */
 const MISSED_KEEPALIVES = 2.5;
+
+/** How it is told that a stream is dead. */
+export interface Watchdog {
+  /** How often the daemon is to say that it is there, in **milliseconds**, from 1,000 on. Default: 50,000. */
+  keepaliveMs?: number | undefined;
+  /** After how long without a byte a stream is given up, in **milliseconds**; 0: never. Default: 2.5 times `keepaliveMs`. */
+  silenceMs?: number | undefined;
+}
+
+/** A watchdog's times, checked: a keepalive interval in whole seconds, and a silence in milliseconds. */
+export function watchdogOf({ keepaliveMs, silenceMs }: Watchdog): { keepalive: number; silence: number } {
+  const every = milliseconds('keepaliveMs', keepaliveMs ?? KEEPALIVE_SECONDS * 1000);
+  if (every < 1000) throw new InvalidArgumentError(`keepaliveMs: ${every} is less than 1,000`);
+  const silence = milliseconds('silenceMs', silenceMs ?? every * MISSED_KEEPALIVES);
+  if (silence > 0 && silence <= every) {
+    throw new InvalidArgumentError(`silenceMs: ${silence} is no longer than keepaliveMs: live streams would be cut`);
+  }
+  return { keepalive: Math.round(every / 1000), silence };
+}
 
 /** A stream that ended, or was ended, without saying how. */
 export class Cut extends Error {
@@ -35,7 +56,7 @@ export class MessageStream {
     /** What it took to get it. */
     readonly attempts: readonly Attempt[],
     /** In milliseconds; 0: none. */
-    private readonly silence = KEEPALIVE_SECONDS * MISSED_KEEPALIVES * 1000,
+    private readonly silence: number,
   ) {
     this.reader = body?.getReader();
   }

@@ -6,6 +6,7 @@ import { query, segment } from '../endpoints.ts';
 import { InvalidArgumentError, NotFoundError, SandboxNotFoundError } from '../errors.ts';
 import { ClientFactory } from '../paginator.ts';
 import { sandboxId as checked, seconds, text, whole } from '../validate.ts';
+import { withNamedSnapshots, withNewSandboxes } from './candidates.ts';
 import { defined, type SandboxNetworkUpdate, updateBody } from './network.ts';
 import { createsOf } from './once.ts';
 import { SnapshotPaginator } from './paginators.ts';
@@ -141,7 +142,8 @@ export class SandboxApi extends ClientFactory {
   /**
    * Makes a snapshot, by whose id sandboxes can be created.
    *
-   * @throws OutcomeUnknownError where the answer was lost: it is not made again by itself.
+   * @throws OutcomeUnknownError where the answer was lost: it is not made again by itself. Its `candidates` are the
+   * snapshots of that name, where one was given.
    */
   static async createSnapshot(sandboxId: string, opts: CreateSnapshotOpts = {}): Promise<SnapshotInfo> {
     const { name, ...rest } = opts;
@@ -149,7 +151,8 @@ export class SandboxApi extends ClientFactory {
     const json = name === undefined ? {} : { name: text('name', name) };
     const path = `${pathOf(sandboxId)}/snapshots`;
     const action = `make a snapshot of sandbox ${sandboxId}`;
-    return snapshotOf(await callApi<WireSnapshot>(config, { action, method: 'POST', path, json, classes: MISSING }));
+    const make = () => callApi<WireSnapshot>(config, { action, method: 'POST', path, json, classes: MISSING });
+    return snapshotOf(await withNamedSnapshots(this.resolveOpts(rest) ?? {}, sandboxId, name, make));
   }
 
   /** Lists snapshots. */
@@ -201,9 +204,9 @@ export class SandboxApi extends ClientFactory {
     });
     const action = `fork sandbox ${sandboxId}`;
     const path = `${pathOf(sandboxId)}/fork`;
-    return (
-      (await callApi<WireFork[] | undefined>(config, { action, method: 'POST', path, json, classes: MISSING })) ?? []
-    );
+    const fork = () =>
+      callApi<WireFork[] | undefined>(config, { action, method: 'POST', path, json, classes: MISSING });
+    return (await withNewSandboxes(rest, sandboxId, fork)) ?? [];
   }
 }
 

@@ -175,7 +175,8 @@ export class Sandbox extends SandboxApi {
    * Copies a running sandbox, with its files and processes.
    *
    * @returns a sandbox, or why there is none, for each copy.
-   * @throws OutcomeUnknownError where the answer was lost: it is not done again by itself.
+   * @throws OutcomeUnknownError where the answer was lost: it is not done again by itself. Its `candidates` are the
+   * sandboxes that started since.
    */
   static async fork<S extends typeof Sandbox>(
     this: S,
