@@ -206,6 +206,32 @@ export class ConnectionConfig {
   }
 }
 
+/** Options that say how a connection is made, apart from those of one call. */
+const OF_CONNECTIONS = [
+  'apiKey',
+  'domain',
+  'apiUrl',
+  'sandboxUrl',
+  'debug',
+  'requestTimeoutMs',
+  'retries',
+  'connectionRetries',
+  'logger',
+  'headers',
+  'apiHeaders',
+  'proxy',
+  'fetch',
+  'transport',
+  'idempotencyKeys',
+  'settleMs',
+  'cleanupTimeoutMs',
+] as const satisfies readonly (keyof ConnectionOpts)[];
+
+/** What of a call's options its connection has. */
+export function connectionOf(opts: ConnectionOpts): ConnectionOpts {
+  return Object.fromEntries(OF_CONNECTIONS.map((name) => [name, opts[name]]));
+}
+
 function createOptions({ idempotencyKeys, settleMs, cleanupTimeoutMs }: ConnectionOpts): CreateOptions {
   if (idempotencyKeys !== undefined && !['auto', 'honoured', 'ignored'].includes(idempotencyKeys)) {
     const given = JSON.stringify(idempotencyKeys);

@@ -90,5 +90,6 @@ export {
   type TemplateTag,
   type TemplateTagInfo,
 } from './template/template.ts';
-export * from './volume/volume.ts';
+export type * from './volume/types.ts';
+export { Volume } from './volume/volume.ts';
 export { type VolumeEntryStat, VolumeFileType } from './volume/wire.ts';

@@ -1,19 +1,20 @@
 /** A sandbox. */
 
 import { Commands } from '../commands/commands.ts';
-import { ConnectionConfig, type ConnectionOpts } from '../config.ts';
-import { ENVD_PORT, MCP_PORT, query } from '../endpoints.ts';
+import { ConnectionConfig, type ConnectionOpts, connectionOf } from '../config.ts';
+import { MCP_PORT } from '../endpoints.ts';
 import { Envd, superseded } from '../envd/envd.ts';
-import { InvalidArgumentError, SandboxError, TemplateError } from '../errors.ts';
+import { SandboxError, TemplateError } from '../errors.ts';
 import { Filesystem } from '../files/filesystem.ts';
 import { Git } from '../git/git.ts';
 import { Pty } from '../pty.ts';
+import { quote } from '../shell.ts';
 import { sandboxId as checked } from '../validate.ts';
 import { SandboxApi } from './api.ts';
 import { createSandbox, type Made, resolveIntent } from './create.ts';
 import type { SandboxNetworkUpdate } from './network.ts';
 import { SandboxPaginator, type SnapshotPaginator } from './paginators.ts';
-import { getSignature } from './signature.ts';
+import { fileUrl } from './signature.ts';
 import type {
   CreateSnapshotOpts,
   SandboxApiOpts,
@@ -77,7 +78,6 @@ export class Sandbox extends SandboxApi {
   protected readonly connectionConfig: ConnectionConfig;
   protected readonly envd: Envd;
   private readonly opts: ConnectionOpts;
-  private readonly token: string | undefined;
   private readonly fate: Made['fate'];
   private mcpToken: string | undefined;
 
@@ -92,7 +92,6 @@ export class Sandbox extends SandboxApi {
     this.sandboxId = checked(sandboxId);
     this.sandboxDomain = sandboxDomain ?? this.connectionConfig.domain;
     if (trafficAccessToken !== undefined) this.trafficAccessToken = trafficAccessToken;
-    this.token = envdAccessToken;
     const identity = {
       config: this.connectionConfig,
       sandboxId: this.sandboxId,
@@ -282,12 +281,12 @@ export class Sandbox extends SandboxApi {
    * @param path where it is written; absent: as the form's file name says.
    */
   uploadUrl(path?: string, opts: SandboxUrlOpts = {}): Promise<string> {
-    return this.fileUrl('write', path, opts);
+    return fileUrl(this.envd.identity, 'write', path, opts);
   }
 
   /** A URL to download a file from, without any header. */
   downloadUrl(path: string, opts: SandboxUrlOpts = {}): Promise<string> {
-    return this.fileUrl('read', path, opts);
+    return fileUrl(this.envd.identity, 'read', path, opts);
   }
 
   /** Describes it. */
@@ -312,27 +311,6 @@ export class Sandbox extends SandboxApi {
     return ConnectionConfig.mergeOpts(this.opts, opts) as T;
   }
 
-  private async fileUrl(operation: 'read' | 'write', path: string | undefined, opts: SandboxUrlOpts): Promise<string> {
-    const { user, useSignatureExpiration } = opts;
-    const at = { sandboxDomain: this.sandboxDomain, envdPort: ENVD_PORT };
-    const base = this.connectionConfig.getSandboxDirectUrl(this.sandboxId, at);
-    if (this.token === undefined) {
-      if (useSignatureExpiration === undefined) return `${base}/files${query({ path, username: user })}`;
-      throw new InvalidArgumentError(
-        'useSignatureExpiration: this sandbox has no token, so that nothing can be signed',
-      );
-    }
-    const { signature, expiration } = await getSignature({
-      path: path ?? '',
-      operation,
-      user,
-      expirationInSeconds: useSignatureExpiration,
-      envdAccessToken: this.token,
-    });
-    const signed = { signature, signature_expiration: expiration ?? undefined };
-    return `${base}/files${query({ path, username: user, ...signed })}`;
-  }
-
   /** A sandbox that is too old to be spoken to is not left behind. */
   private async checkVersion(): Promise<void> {
     if (this.envd.atLeast('0.1.0')) return;
@@ -342,9 +320,8 @@ export class Sandbox extends SandboxApi {
 
   private async startMcpGateway(mcp: Record<string, unknown>): Promise<void> {
     const token = crypto.randomUUID();
-    const config = JSON.stringify(mcp).replaceAll("'", `'\\''`);
     try {
-      await this.commands.run(`mcp-gateway --config '${config}'`, {
+      await this.commands.run(`mcp-gateway --config ${quote(JSON.stringify(mcp))}`, {
         user: 'root',
         envs: { GATEWAY_ACCESS_TOKEN: token },
       });
@@ -354,29 +331,4 @@ export class Sandbox extends SandboxApi {
       throw new SandboxError('could not start the MCP gateway; the sandbox was killed', { cause });
     }
   }
-}
-
-/** What of a create's or a connect's options is the connection's. */
-function connectionOf(opts: ConnectionOpts): ConnectionOpts {
-  const { apiKey, domain, apiUrl, sandboxUrl, debug, requestTimeoutMs, retries, connectionRetries } = opts;
-  const { logger, headers, apiHeaders, proxy, fetch, transport, idempotencyKeys, settleMs, cleanupTimeoutMs } = opts;
-  return {
-    apiKey,
-    domain,
-    apiUrl,
-    sandboxUrl,
-    debug,
-    requestTimeoutMs,
-    retries,
-    connectionRetries,
-    logger,
-    headers,
-    apiHeaders,
-    proxy,
-    fetch,
-    transport,
-    idempotencyKeys,
-    settleMs,
-    cleanupTimeoutMs,
-  };
 }

@@ -1,7 +1,10 @@
 /** Signatures of file URLs. */
 
+import { ENVD_PORT, query } from '../endpoints.ts';
+import type { Identity } from '../envd/envd.ts';
 import { InvalidArgumentError, UnsupportedError } from '../errors.ts';
 import { whole } from '../validate.ts';
+import type { SandboxUrlOpts } from './types.ts';
 
 /** What is signed. */
 export interface SignatureOpts {
@@ -36,4 +39,24 @@ export async function getSignature(opts: SignatureOpts): Promise<{ signature: st
   const hash = await subtle.digest('SHA-256', new TextEncoder().encode(signed));
   const base64 = btoa(String.fromCharCode(...new Uint8Array(hash))).replace(/=+$/, '');
   return { signature: `v1_${base64}`, expiration };
+}
+
+/** A URL of a file, signed where the sandbox has a token. */
+export async function fileUrl(
+  identity: Identity,
+  operation: 'read' | 'write',
+  path: string | undefined,
+  opts: SandboxUrlOpts,
+): Promise<string> {
+  const { user, useSignatureExpiration: expirationInSeconds } = opts;
+  const { config, sandboxId, sandboxDomain, envdAccessToken } = identity;
+  const base = config.getSandboxDirectUrl(sandboxId, { sandboxDomain, envdPort: ENVD_PORT });
+  if (envdAccessToken === undefined) {
+    if (expirationInSeconds === undefined) return `${base}/files${query({ path, username: user })}`;
+    throw new InvalidArgumentError('useSignatureExpiration: this sandbox has no token, so that nothing can be signed');
+  }
+  const signing = { path: path ?? '', operation, user, expirationInSeconds, envdAccessToken };
+  const { signature, expiration } = await getSignature(signing);
+  const signed = { signature, signature_expiration: expiration ?? undefined };
+  return `${base}/files${query({ path, username: user, ...signed })}`;
 }
