@@ -1,4 +1,5 @@
 import type { PolicyRecord } from '../policy/types.ts';
+import { onAbort } from './aborts.ts';
 import { type Addon, Kind, type NativeClient } from './addon.ts';
 import { type FailureJson, TransportError } from './error.ts';
 import { policyJson, type RecordJson, recordOf } from './history.ts';
@@ -119,9 +120,10 @@ function send(addon: Addon, hub: Hub, client: NativeClient, request: PlainReques
   return new Promise((resolve, reject) => {
     let sending: Upload | undefined;
     let attempts = 0;
+    let forget: (() => void) | undefined;
     const over = () => {
       hub.stop(number);
-      signal?.removeEventListener('abort', aborted);
+      forget?.();
     };
     const aborted = () => {
       over();
@@ -146,7 +148,7 @@ function send(addon: Addon, hub: Hub, client: NativeClient, request: PlainReques
     try {
       if (body !== undefined && !(body instanceof Uint8Array)) sending = upload(addon, hub, body);
       call = client.send(number, head(request), bytes, sending?.native, settings(plan));
-      signal?.addEventListener('abort', aborted);
+      if (signal) forget = onAbort(signal, aborted);
     } catch (error) {
       over();
       sending?.abandon(error);

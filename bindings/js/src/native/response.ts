@@ -1,4 +1,5 @@
 import type { PolicyRecord } from '../policy/types.ts';
+import { onAbort } from './aborts.ts';
 import { Kind, type NativeBody, type News } from './addon.ts';
 import { type RecordJson, recordOf } from './history.ts';
 import type { Hub } from './hub.ts';
@@ -98,9 +99,7 @@ const forgotten = new FinalizationRegistry<() => void>((forget) => forget());
 
 function endWith(signal: AbortSignal, source: Rest): void {
   const weak = new WeakRef(source);
-  const aborted = () => weak.deref()?.abort(signal.reason);
-  const forget = () => signal.removeEventListener('abort', aborted);
-  signal.addEventListener('abort', aborted);
+  const forget = onAbort(signal, () => weak.deref()?.abort(signal.reason));
   source.forget = forget;
   forgotten.register(source, forget);
 }

@@ -47,6 +47,31 @@ describe.skipIf(skip)('native transport: lifetimes', () => {
     expect(report.totals.heads).toBe(3);
   });
 
+  test('many calls share a signal, and one that is long-lived keeps nothing', async () => {
+    await using server = await http((_, response) => response.end('x'.repeat(1_000_000)));
+    const output = await run(
+      `
+        process.on('warning', (warning) => console.log(warning.name));
+        const fetch = native.open({ proxy: false });
+        const { signal } = new AbortController();
+        await Promise.all(Array.from({ length: 20 }, async () => (await fetch(process.argv[2], { signal })).arrayBuffer()));
+        let gone = 0;
+        const registry = new FinalizationRegistry(() => (gone += 1));
+        const forget = async () => registry.register(await fetch(process.argv[2], { signal }), 0);
+        for (let n = 0; n < 20; n++) await forget();
+        while (gone < 20) {
+          gc();
+          await new Promise((resolve) => setTimeout(resolve, 10));
+        }
+        console.log(gone);
+        process.exit();
+      `,
+      [server.url],
+      ['--expose-gc'],
+    );
+    expect(output).toBe('20\n');
+  });
+
   test('an abort ends a body that is being read', async () => {
     let closed = false;
     await using server = await http((_, response) => {

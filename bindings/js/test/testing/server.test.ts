@@ -2,6 +2,7 @@ import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Sandbox } from '../../src/index.ts';
 import { FaultServer, LocalServer, useServer } from '../../src/testing.ts';
 import { built } from '../support/built.ts';
 import { tools } from '../support/tools.ts';
@@ -28,6 +29,15 @@ describe.skipIf(skip)('testing kit', () => {
     await server().reset();
     expect((await server().effects()).effects).toEqual([]);
     expect(server().env).toEqual({ E2B_API_URL: server().url, E2B_SANDBOX_URL: server().url, E2B_API_KEY: 'local' });
+  });
+
+  // As in docs/javascript.md.
+  test('a create whose answer is lost is one sandbox', async () => {
+    await server().misbehave({ rules: [{ on: ['create'], times: 1, fault: { cut: { when: 'after' } } }] });
+    await Sandbox.create({ apiUrl: server().url, sandboxUrl: server().url, apiKey: 'local' });
+    const { counts, doubled } = await server().effects();
+    expect([counts.createSandbox, doubled]).toEqual([1, {}]);
+    await server().reset();
   });
 
   test('a mistake in a document is refused with its place', async () => {
