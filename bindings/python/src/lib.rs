@@ -10,6 +10,7 @@ mod convert;
 mod errors;
 mod files;
 mod local;
+mod logging;
 mod options;
 mod pending;
 mod runtime;
@@ -27,9 +28,11 @@ mod _core {
     #[pymodule_export]
     use super::completions::Completions;
     #[pymodule_export]
-    use super::files::{Changes, Reading, Upload, Watcher};
+    use super::files::{Changes, FileUpload, Reading, Watcher};
     #[pymodule_export]
     use super::local::Server;
+    #[pymodule_export]
+    use super::logging::{has_log, log_debug, take_log};
     #[pymodule_export]
     use super::pending::Pending;
     #[pymodule_export]
@@ -40,6 +43,7 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        logging::listen();
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

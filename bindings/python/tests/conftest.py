@@ -36,6 +36,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Runs a case on its side."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
+    if "side" not in pyfuncitem.funcargs:
+        return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     pyfuncitem.funcargs["side"].run(lambda: pyfuncitem.obj(**arguments))
     return True

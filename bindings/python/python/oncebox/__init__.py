@@ -205,9 +205,24 @@ __all__ = [
 ]
 
 
+#: What the official SDK has and this package has not, or not yet.
+_ELSEWHERE = {
+    *("E2B", "E2BClientParams", "Git", "GitStatus", "GitBranches", "GitFileStatus", "GitResetMode"),
+    *("Secret", "AsyncSecret", "SecretInfo", "SecretPaginator", "AsyncSecretPaginator"),
+    *("Volume", "AsyncVolume", "VolumeInfo", "VolumeAndToken", "VolumeEntryStat", "VolumeFileType"),
+    *("VolumeConnectionConfig", "VolumeApiParams"),
+    *("Template", "AsyncTemplate", "TemplateBase", "TemplateClass", "CopyItem", "BuildInfo", "BuildStatusReason"),
+    *("TemplateBuildStatus", "TemplateBuildStatusResponse", "TemplateTag", "TemplateTagInfo", "ReadyCmd"),
+    *("wait_for_file", "wait_for_url", "wait_for_port", "wait_for_process", "wait_for_timeout"),
+    *("LogEntry", "LogEntryStart", "LogEntryEnd", "LogEntryLevel", "default_build_logger", "DockerfileSyntaxError"),
+    # `download_url` and `upload_url` sign.
+    "get_signature",
+    # Clients of the official SDK's own HTTP layer.
+    *("ApiClient", "client"),
+}
+
+
 def __getattr__(name: str) -> object:
-    # `from oncebox import X` of what is not there yet becomes an ImportError whose cause says this.
-    message = f"oncebox has no {name!r}; if the official SDK has it, import it from the package 'e2b'"
-    if name.startswith("__"):
-        raise AttributeError(message)
-    raise ImportError(message)
+    if name in _ELSEWHERE:
+        raise ImportError(f"oncebox has no {name!r}: import it from the official package, e2b", name=name)
+    raise AttributeError(f"module 'oncebox' has no attribute {name!r}")

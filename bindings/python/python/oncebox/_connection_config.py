@@ -48,12 +48,17 @@ class ConnectionConfig:
         self.sandbox_url: str | None = sandbox_url or environment("E2B_SANDBOX_URL")
         self.request_timeout: float | None = self._timeout(request_timeout, 60)
         self.headers: dict[str, str] = {**(headers or {}), **(api_headers or {})}
-        self.sandbox_headers: dict[str, str] = dict(extra_sandbox_headers or {})
+        self._sandbox_headers: dict[str, str] = dict(extra_sandbox_headers or {})
         self.proxy = proxy
         self.logger = logger
         self.retries: int = 3 if retries is None else retries
         self.http_version = http_version or cast("HttpVersion | None", environment("E2B_HTTP_VERSION"))
         self.more: dict[str, Any] = more
+
+    @property
+    def sandbox_headers(self) -> dict[str, str]:
+        """Headers of requests to sandboxes that were asked for."""
+        return dict(self._sandbox_headers)
 
     @staticmethod
     def _timeout(timeout: float | None, default: float | None) -> float | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import inspect
+import logging
 import os
 import sys
 import threading
@@ -28,16 +29,38 @@ T = TypeVar("T")
 
 def run_sync(operation: _core.Pending[T]) -> T:
     """Waits for an operation. Ctrl-C gives it up."""
-    return operation.wait()
+    _core.log_debug(logger.isEnabledFor(logging.DEBUG))
+    try:
+        return operation.wait()
+    finally:
+        if _core.has_log():
+            log()
 
 
 async def run_async(operation: _core.Pending[T]) -> T:
     """Waits for an operation in an event loop of asyncio or trio. Cancelling the task gives it up."""
+    _core.log_debug(logger.isEnabledFor(logging.DEBUG))
     try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
-        return await _trio_port().wait(operation)
-    return await _asyncio_port(loop).wait(operation)
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return await _trio_port().wait(operation)
+        return await _asyncio_port(loop).wait(operation)
+    finally:
+        if _core.has_log():
+            log()
+
+
+logger = logging.getLogger("oncebox")
+"""What is told of calls: warnings, and at DEBUG each call that took more than one attempt, as a block of its attempts."""
+# Off unless somebody wants it.
+logger.addHandler(logging.NullHandler())
+
+
+def log() -> None:
+    """Hands on what was said meanwhile. It is said on the IO thread, which never waits for Python."""
+    for level, text in _core.take_log():
+        logger.log(level, "%s", text)
 
 
 def call_sync(callback: Callable[[T], object], value: T) -> None:
@@ -224,6 +247,7 @@ def _end() -> None:
         if _core.is_running():
             for action in _last_words:
                 action()
+            log()
     finally:
         _core.shut_down()
 

@@ -6,7 +6,7 @@ mod write;
 
 pub(crate) use read::Reading;
 pub(crate) use watch::{Changes, Watcher};
-pub(crate) use write::Upload;
+pub(crate) use write::FileUpload;
 
 use oncebox::Files;
 use pyo3::prelude::*;

@@ -55,7 +55,7 @@ impl Sandbox {
     }
 
     /// Begins to write a file whose bytes come piece by piece. Options: as `write_file`.
-    fn upload(&self, py: Python<'_>, path: String, options: &Bound<'_, PyDict>) -> PyResult<Upload> {
+    fn upload(&self, py: Python<'_>, path: String, options: &Bound<'_, PyDict>) -> PyResult<FileUpload> {
         let (pieces, given) = mpsc::channel::<Bytes>(WAITING);
         let data =
             stream::unfold(given, |mut given| async move { Some((Ok::<_, Infallible>(given.recv().await?), given)) });
@@ -69,7 +69,7 @@ impl Sandbox {
             let ended = write.await;
             tell.send_replace(Some(ended));
         });
-        Ok(Upload { pieces: Mutex::new(Some(pieces)), ended, task: task.abort_handle() })
+        Ok(FileUpload { pieces: Mutex::new(Some(pieces)), ended, task: task.abort_handle() })
     }
 }
 
@@ -99,14 +99,14 @@ fn written(py: Python<'_>, file: WrittenFile) -> PyResult<Bound<'_, PyDict>> {
 
 /// A file that is being written. Dropped, it is given up: the file stays as it was.
 #[pyclass(frozen, module = "oncebox._core")]
-pub(crate) struct Upload {
+pub(crate) struct FileUpload {
     pieces: Mutex<Option<mpsc::Sender<Bytes>>>,
     ended: watch::Receiver<Option<Result<WrittenFile, Error>>>,
     task: tokio::task::AbortHandle,
 }
 
 #[pymethods]
-impl Upload {
+impl FileUpload {
     /// Passes a piece on, and returns when there is room for more. `False`: it has ended already; `finish` tells how.
     fn send(&self, py: Python<'_>, data: Vec<u8>) -> PyResult<Pending> {
         let pieces = self.pieces.lock().clone();
@@ -137,7 +137,7 @@ impl Upload {
     }
 }
 
-impl Drop for Upload {
+impl Drop for FileUpload {
     fn drop(&mut self) {
         self.task.abort();
     }
