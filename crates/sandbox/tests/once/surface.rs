@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use oncebox::{Client, Endpoint, ErrorKind, Pause, Paused, Sandbox, SandboxState};
+use oncebox::{
+    CallOptions, Came, Client, ConnectSandbox, Endpoint, ErrorKind, Killed, Order, Pause, Paused, Sandbox, SandboxState,
+};
 use serde_json::{Value, json};
 
 use super::support::{Server, cut};
@@ -134,6 +136,43 @@ async fn a_list_comes_page_by_page_and_as_a_stream() {
     assert_eq!(Sandbox::list(&client).page_size(0).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
     server.faults(json!({"v2_missing": 404})).await;
     assert_eq!(Sandbox::list(&client).await.unwrap().len(), 5);
+}
+
+#[tokio::test]
+async fn a_list_may_begin_at_a_page_and_has_an_order() {
+    let server = Server::start().await;
+    let client = server.client();
+    let mut made = Vec::new();
+    for _ in 0..3 {
+        made.push(Sandbox::create(&client).await.unwrap().id().to_owned());
+    }
+    let list = || Sandbox::list(&client).order(Order::Asc).page_size(2);
+    let mut pages = list().pages();
+    assert_eq!((pages.next_token(), pages.has_next()), (None, true));
+    let first: Vec<_> = pages.next().await.unwrap().unwrap().into_iter().map(|info| info.id).collect();
+    assert_eq!(first, made[..2]);
+    let token = pages.next_token().unwrap().to_owned();
+    let mut rest = list().next_token(token).pages();
+    rest.use_client(&client.with(CallOptions::new().retries(0)).unwrap());
+    assert_eq!(rest.next().await.unwrap().unwrap()[0].id, made[2]);
+    assert_eq!((rest.has_next(), rest.next().await.unwrap()), (false, None));
+}
+
+#[tokio::test]
+async fn an_id_is_enough_for_the_control_plane() {
+    let (server, sandbox) = sandbox().await;
+    let client = server.client();
+    let named = Sandbox::by_id(&client, sandbox.id()).unwrap();
+    assert_eq!((named.came(), named.info().await.unwrap().id.as_str()), (Came::Named, sandbox.id()));
+    let options = ConnectSandbox::new().lifetime(Duration::from_secs(5000)).reboot(true);
+    let connected = Sandbox::connect_with(&client, sandbox.id(), options).await.unwrap();
+    let info = connected.info().await.unwrap();
+    assert!(info.end_at.duration_since(info.started_at).as_secs() >= 4900, "{info:?}");
+    assert_eq!(info.lifecycle.unwrap().on_timeout.to_string(), "kill");
+    assert_eq!(named.kill().await.unwrap(), Killed::Now);
+    assert_eq!(Sandbox::by_id(&client, "A b").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let error = Sandbox::connect_with(&client, "i1", ConnectSandbox::new().lifetime(Duration::ZERO)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }
 
 #[tokio::test]
