@@ -9,7 +9,9 @@ import type { ConnectionOpts } from '../../src/sdk/config.ts';
 
 /** The `oncebox` program: `ONCEBOX_BINARY`, or what the workspace has built. */
 const BINARY =
-  process.env.ONCEBOX_BINARY ?? fileURLToPath(new URL('../../../../target/debug/oncebox', import.meta.url));
+  process.env.ONCEBOX_BINARY ??
+  process.env.ONCEBOX_BIN ??
+  fileURLToPath(new URL('../../../../target/debug/oncebox', import.meta.url));
 
 /** Whether there is a local server to test against. */
 export const available = existsSync(BINARY);
