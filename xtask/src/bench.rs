@@ -8,8 +8,10 @@ use crate::command::{cargo, run};
 use crate::js;
 use crate::test::{TOOLS_FOLDER, virtual_environment};
 
-/// The one that Node runs.
-const JAVASCRIPT: &str = "js";
+type Bench = fn(&Path) -> Result<(), String>;
+
+/// Those that Node runs.
+const JAVASCRIPT: [(&str, Bench); 2] = [("js", js::bench), ("wasm", js::bench_policy)];
 
 /// A bench's name, and how cargo runs it.
 const BENCHES: [(&str, &[&str]); 8] = [
@@ -42,10 +44,10 @@ pub(crate) fn retirement(root: &Path, write: bool) -> Result<(), String> {
 
 /// Runs one bench.
 pub(crate) fn run_one(root: &Path, name: &str) -> Result<(), String> {
-    if name == JAVASCRIPT {
-        return js::bench(root);
+    if let Some((_, bench)) = JAVASCRIPT.iter().find(|(bench, _)| *bench == name) {
+        return bench(root);
     }
-    let known = || format!("{}, {JAVASCRIPT}", BENCHES.map(|(name, _)| name).join(", "));
+    let known = || [&BENCHES.map(|(name, _)| name)[..], &JAVASCRIPT.map(|(name, _)| name)].concat().join(", ");
     let (_, args) = BENCHES
         .iter()
         .find(|(bench, _)| *bench == name)

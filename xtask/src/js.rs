@@ -66,6 +66,13 @@ pub(crate) fn bench(root: &Path) -> Result<(), String> {
     run(node.env("ONCEBOX_BIN", target_folder(root).join("debug/oncebox")))
 }
 
+/// The policy's module: its size, and how long it takes to be there.
+pub(crate) fn bench_policy(root: &Path) -> Result<(), String> {
+    let folder = package_or_reason(root)?;
+    run(Command::new("npm").args(["run", "--silent", "build"]).current_dir(&folder))?;
+    run(Command::new("node").arg("bench/policy.mjs").current_dir(&folder))
+}
+
 fn package_or_reason(root: &Path) -> Result<PathBuf, String> {
     package(root).map_err(|outcome| match outcome {
         Outcome::Skipped(reason) | Outcome::Failed(reason) => reason,

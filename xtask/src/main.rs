@@ -37,7 +37,8 @@ const USAGE: &str = "usage: cargo xtask <task>
   bench local         a sandbox's start and the memory of `oncebox serve`, with 200 sandboxes at once
   bench operations    time finding an operation in the whole table
   bench retirement    requests lost and doubled under retirement, beside four clients by others; --write draws the picture
-  bench transport     what a request costs, beside raw h2, hyper-util and reqwest";
+  bench transport     what a request costs, beside raw h2, hyper-util and reqwest
+  bench wasm          the policy's module for JavaScript: its size, and the time until it is there";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

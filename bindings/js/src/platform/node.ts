@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer';
 import { readFileSync, statSync } from 'node:fs';
 import { native } from '../native/index.ts';
 import { compileInlined } from '../policy/inlined.ts';
@@ -20,7 +21,8 @@ export const platform: Platform = {
       return undefined;
     }
   },
-  loadPolicy: compileInlined,
+  // Ten times as quick as `atob`, which is slow here.
+  loadPolicy: () => compileInlined((base64) => new Uint8Array(Buffer.from(base64, 'base64'))),
   templateFiles: async () => (await import('../sdk/template/context.node.ts')).templateFiles,
   readTextIfFile: (path) => {
     const isFile = statSync(path, { throwIfNoEntry: false })?.isFile();
