@@ -115,9 +115,11 @@ function pathOf(url: string): string {
 /** Whether the runtime takes this for a request at all. */
 function isValid(input: FetchInput, init: RequestInit | undefined): boolean {
   if (typeof input === 'object' && !(input instanceof URL)) return true;
+  const { signal } = init ?? {};
+  if (signal !== undefined && signal !== null && !(signal instanceof AbortSignal)) return false;
   try {
-    // Without the body, which only one request may read.
-    new Request(input, { ...init, body: null });
+    // Without the body, which only one request may read, and without the signal, which it would listen to.
+    new Request(input, { ...init, body: null, signal: null });
     const method = (init?.method ?? 'GET').toUpperCase();
     return !(init?.body != null && (method === 'GET' || method === 'HEAD'));
   } catch {

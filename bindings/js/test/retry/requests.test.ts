@@ -224,6 +224,7 @@ describe('the fetch that is used', () => {
     await expect(send('http://')).rejects.toThrow(TypeError);
     await expect(send(PLAIN, { method: 'GET', body: 'x' })).rejects.toThrow(TypeError);
     await expect(send(PLAIN, { headers: { 'x y': '1' } })).rejects.toThrow(TypeError);
+    await expect(send(PLAIN, { signal: {} as AbortSignal })).rejects.toThrow(TypeError);
   });
 
   test('gets what it was given besides', async () => {
