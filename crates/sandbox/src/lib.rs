@@ -122,3 +122,8 @@ pub use oncebox_transport as transport;
 #[cfg(all(doctest, feature = "local"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The examples of the guide.
+#[cfg(all(doctest, feature = "local"))]
+#[doc = include_str!("../../../docs/GUIDE.md")]
+struct Guide;
