@@ -47,6 +47,14 @@ fn test_all(root: &Path) -> Result<(), String> {
     run(package(root, &python).args(["-m", "mypy", "--config-file", "pyproject.toml", "-p", "oncebox"]))?;
     run(package(root, &python).args(["-m", "pyright", "--pythonpath"]).arg(&python))?;
     run(package(root, &python).args(["-m", "pytest", "-q"]).env("ONCEBOX_TEST_INSTALLED_IN", site))?;
+    // What the documentation shows, as it stands there.
+    run(&mut cargo(root, &["build", "--package", "oncebox-cli"]))?;
+    let shown = ["test_recipes.py", "test_guide.py"].map(|test| root.join("crates/local/tests/recipes").join(test));
+    run(package(root, &python)
+        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null"])
+        .args(shown)
+        .env("ONCEBOX_RECIPES", "oncebox")
+        .env("ONCEBOX_BIN", target_folder(root).join("debug/oncebox")))?;
     for name in OTHERS {
         let Some(other) = find(name) else { continue };
         smoke(root, name, &other, &wheel)?;
