@@ -1,4 +1,4 @@
-/** The examples of the README and of the SDK's page, run as they stand there. */
+/** The examples of the documentation, run as they stand there. */
 
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -8,7 +8,12 @@ import * as oncebox from '../../src/index.ts';
 import { Sandbox } from '../../src/index.ts';
 import { available, useServer } from './server.ts';
 
-const PAGES = { README: '../../README.md', 'docs/javascript-sdk.md': '../../../../docs/javascript-sdk.md' };
+const PAGES = {
+  README: '../../README.md',
+  'the front page': '../../../../README.md',
+  'docs/GUIDE.md': '../../../../docs/GUIDE.md',
+  'docs/javascript-sdk.md': '../../../../docs/javascript-sdk.md',
+};
 
 const examples = Object.entries(PAGES).flatMap(([page, path]) => {
   const text = readFileSync(fileURLToPath(new URL(path, import.meta.url)), 'utf8');
