@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{cargo, is_present, run};
+use crate::compat;
 use crate::test::{Outcome, TOOLS_FOLDER, run_for_skips, target_folder};
 
 /// The package, below the repository's root.
@@ -24,11 +25,13 @@ const SCRIPTS: [&str; 5] = ["build", "typecheck", "lint", "test", "check-package
 pub(crate) fn run_all(root: &Path, skipped: &mut BTreeSet<String>) -> Outcome {
     match package(root) {
         Ok(folder) => {
+            let kernel = compat::python(root).ok();
             let results = SCRIPTS.iter().map(|script| {
                 let mut npm = Command::new("npm");
                 npm.args(["run", "--silent", script]).current_dir(&folder).env("CI", "1").env("NO_COLOR", "1");
                 npm.env("ONCEBOX_BIN", target_folder(root).join("debug/oncebox"));
                 npm.envs(addon(root, "debug").map(|addon| ("ONCEBOX_NATIVE", addon)));
+                npm.envs(kernel.iter().map(|python| ("ONCEBOX_PYTHON_WITH_IPYKERNEL", python)));
                 run_for_skips(&mut npm, skipped)
             });
             let mut failures: Vec<String> = results.filter_map(Result::err).collect();

@@ -62,5 +62,7 @@ async function plainBody(
   }
   // A form, a blob, parameters, or whatever becomes text: read by the runtime's own rules.
   const read = new Response(body);
-  return [new Uint8Array(await read.arrayBuffer()), read.headers.get('content-type') ?? undefined];
+  // Before it is read: Bun forgets a form's boundary then.
+  const type = read.headers.get('content-type') ?? undefined;
+  return [new Uint8Array(await read.arrayBuffer()), type];
 }

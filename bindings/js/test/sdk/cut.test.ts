@@ -10,10 +10,18 @@ import {
   SandboxError,
 } from '../../src/sdk/errors.ts';
 import { Sandbox } from '../../src/sdk/sandbox/sandbox.ts';
-import { available, until, useServer } from './server.ts';
+import { available, transports, until, useServer } from './server.ts';
 
-describe.skipIf(!available)('cut streams', () => {
-  const local = useServer();
+describe.skipIf(!available).each(transports)('cut streams over %s', (transport) => {
+  const running = useServer();
+  const local = {
+    get server() {
+      return running.server;
+    },
+    get opts() {
+      return { ...running.opts, transport };
+    },
+  };
 
   test('a command whose stream is cut is attached to again, and the hole is told', async () => {
     await using sandbox = await Sandbox.create(local.opts);

@@ -12,15 +12,15 @@ import {
   SupersededError,
 } from '../../src/sdk/errors.ts';
 import { Sandbox } from '../../src/sdk/sandbox/sandbox.ts';
-import { available, until, useServer } from './server.ts';
+import { available, transports, until, useServer } from './server.ts';
 
-describe.skipIf(!available)('creates', () => {
+describe.skipIf(!available).each(transports)('creates over %s', (transport) => {
   const local = useServer();
 
   /** A client of its own, so that what one test teaches about the server is not known to the next. */
   let clients = 0;
   const client = (more: Record<string, unknown> = {}) =>
-    new E2B({ ...local.opts, settleMs: 300, apiHeaders: { 'X-Test': `${clients++}` }, ...more });
+    new E2B({ ...local.opts, transport, settleMs: 300, apiHeaders: { 'X-Test': `${clients++}` }, ...more });
 
   const living = async () => (await Sandbox.list(local.opts).nextItems()).map((each) => each.sandboxId);
 

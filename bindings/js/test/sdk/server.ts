@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll } from 'vitest';
+import { capabilities, type Transport } from '../../src/index.ts';
 import type { ConnectionOpts } from '../../src/sdk/config.ts';
 
 /** The `oncebox` program: `ONCEBOX_BINARY`, or what the workspace has built. */
@@ -101,6 +102,9 @@ export function useServer(args: string[] = []): { readonly server: Server; reado
     },
   };
 }
+
+/** What carries requests here: each way is tried by the tests whose subject is the network. */
+export const transports: readonly Transport[] = capabilities().transport === 'native' ? ['native', 'fetch'] : ['fetch'];
 
 /** Asks again until the answer is yes. */
 export async function until(check: () => boolean | Promise<boolean>): Promise<void> {
