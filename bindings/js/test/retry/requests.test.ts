@@ -78,6 +78,9 @@ describe('bodies', () => {
     expect(new Set(await bodiesOf(PLAIN, { method: 'POST', body: bytes.fill(65) }, () => bytes.fill(0)))).toEqual(
       new Set(['AAAA']),
     );
+    const { buffer } = new TextEncoder().encode('text');
+    const overwrite = () => new Uint8Array(buffer).fill(0);
+    expect(new Set(await bodiesOf(PLAIN, { method: 'POST', body: buffer }, overwrite))).toEqual(new Set(['text']));
     const query = new URLSearchParams({ a: '1' });
     expect(new Set(await bodiesOf(PLAIN, { method: 'POST', body: query }, () => query.set('a', '2')))).toEqual(
       new Set(['a=1']),
