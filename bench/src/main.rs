@@ -7,10 +7,12 @@
 //! ```text
 //! oncebox-bench [--runs N] [--seconds S]               all of it; exits non-zero outside the bands
 //! oncebox-bench serve                                  the server alone; prints its ports
+//! oncebox-bench answers                                the same over HTTP/1.1; prints its port
 //! oncebox-bench requests CLIENT CONCURRENCY SECONDS PORT
 //! oncebox-bench upload|download CLIENT PORT
 //! ```
 
+mod answers;
 mod bands;
 mod clients;
 mod measure;
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args.as_slice() {
         ["serve"] => server::run().map(|()| true),
+        ["answers"] => answers::run().map(|()| true),
         ["requests", client, concurrency, seconds, port] => requests::run(client, concurrency, seconds, port),
         [direction @ ("upload" | "download"), client, port] => transfer::run(direction, client, port),
         options => plan::Plan::parse(options).and_then(|plan| plan.run()),

@@ -7,6 +7,7 @@ mod compat;
 mod js;
 mod lint;
 mod python;
+mod python_compat;
 mod setup;
 mod sim;
 mod soak;
@@ -25,6 +26,8 @@ const USAGE: &str = "usage: cargo xtask <task>
   dist python         its wheel and sdist as they are published, in target/wheels
   lint                formatting, clippy and documentation with warnings denied, generated files current
   compat [--write]    run the official SDKs and CLI on the local server and compare docs/compatibility.md, or write it
+  compat faults [--write]  the measured faults with the official Python SDK, with ours beneath it, and with ours; or write
+                      docs/python-faults.md
   codegen [--check]   write all generated files; with --check, fail if any is stale
   wasm [--check]      build the policy for JavaScript as WebAssembly; with --check, compare it with the committed module
   setup --system      install what the tests need from Debian's packages
@@ -36,6 +39,7 @@ const USAGE: &str = "usage: cargo xtask <task>
   bench js            requests of the JavaScript package over connections that are retired, beside undici
   bench local         a sandbox's start and the memory of `oncebox serve`, with 200 sandboxes at once
   bench operations    time finding an operation in the whole table
+  bench python        what a call costs from Python, beside the official SDK, httpx and pyqwest
   bench retirement    requests lost and doubled under retirement, beside four clients by others; --write draws the picture
   bench transport     what a request costs, beside raw h2, hyper-util and reqwest
   bench wasm          the policy's module for JavaScript: its size, and the time until it is there";
@@ -46,6 +50,7 @@ fn main() -> ExitCode {
     let done = match args.as_slice() {
         ["bench", "retirement"] => bench::retirement(&root(), false),
         ["bench", "retirement", "--write"] => bench::retirement(&root(), true),
+        ["bench", "python"] => python_compat::bench(&root()),
         ["bench", name] => bench::run_one(&root(), name),
         ["test"] => test::run_all(&root(), false),
         ["test", "--no-skip"] => test::run_all(&root(), true),
@@ -55,6 +60,8 @@ fn main() -> ExitCode {
         ["test", "python"] => test::run_python(&root()),
         ["dist", "javascript"] => js::dist(&root()),
         ["dist", "python"] => python::dist(&root()),
+        ["compat", "faults"] => python_compat::faults(&root(), false),
+        ["compat", "faults", "--write"] => python_compat::faults(&root(), true),
         ["lint"] => lint::run_all(&root()),
         ["sim", "--seeds", seeds] => sim::run_all(&root(), seeds),
         ["soak", "--minutes", minutes] => soak::run_for(&root(), minutes),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{cargo, is_present, run};
+use crate::python_compat;
 use crate::test::{Outcome, TOOLS_FOLDER, target_folder, virtual_environment};
 
 /// Where the package is, below the repository's root.
@@ -46,15 +47,18 @@ fn test_all(root: &Path) -> Result<(), String> {
     let site = site_packages(&python)?;
     run(package(root, &python).args(["-m", "mypy", "--config-file", "pyproject.toml", "-p", "oncebox"]))?;
     run(package(root, &python).args(["-m", "pyright", "--pythonpath"]).arg(&python))?;
-    run(package(root, &python).args(["-m", "pytest", "-q"]).env("ONCEBOX_TEST_INSTALLED_IN", site))?;
+    run(package(root, &python)
+        .args(["-m", "pytest", "-q"])
+        .env("ONCEBOX_TEST_INSTALLED_IN", site)
+        .env("ONCEBOX_BIN", python_compat::oncebox(root)))?;
     // What the documentation shows, as it stands there.
-    run(&mut cargo(root, &["build", "--package", "oncebox-cli"]))?;
     let shown = ["test_recipes.py", "test_guide.py"].map(|test| root.join("crates/local/tests/recipes").join(test));
     run(package(root, &python)
         .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null"])
         .args(shown)
         .env("ONCEBOX_RECIPES", "oncebox")
-        .env("ONCEBOX_BIN", target_folder(root).join("debug/oncebox")))?;
+        .env("ONCEBOX_BIN", python_compat::oncebox(root)))?;
+    python_compat::test(root, &wheel)?;
     for name in OTHERS {
         let Some(other) = find(name) else { continue };
         smoke(root, name, &other, &wheel)?;
@@ -88,14 +92,16 @@ fn find(name: &str) -> Option<PathBuf> {
     of_pyenv.or_else(|| is_present(name).then(|| PathBuf::from(name)))
 }
 
-fn environment(root: &Path) -> Result<PathBuf, String> {
+pub(crate) fn environment(root: &Path) -> Result<PathBuf, String> {
     virtual_environment(root, "python-binding", &root.join(PACKAGE).join("requirements-dev.txt"))
 }
 
 /// Builds the wheel with the helper of the local server in it. Release is as published: slow to build.
-fn build(root: &Path, python: &Path, release: bool) -> Result<PathBuf, String> {
+pub(crate) fn build(root: &Path, python: &Path, release: bool) -> Result<PathBuf, String> {
     let profile: &[&str] = if release { &["--release"] } else { &[] };
     run(cargo(root, &["build", "--package", "oncebox-local"]).args(profile))?;
+    // What the tests call: scripted servers.
+    run(&mut cargo(root, &["build", "--package", "oncebox-cli"]))?;
     let helper = target_folder(root).join(if release { "release" } else { "debug" }).join("oncebox-envd");
     let bin = root.join(PACKAGE).join("python/oncebox/_bin");
     let failed = |error: std::io::Error| format!("{}: {error}", bin.display());
@@ -130,7 +136,7 @@ fn wheels(root: &Path) -> PathBuf {
     target_folder(root).join("wheels")
 }
 
-fn install(python: &Path, wheel: &Path) -> Result<(), String> {
+pub(crate) fn install(python: &Path, wheel: &Path) -> Result<(), String> {
     run(Command::new(python)
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--force-reinstall", "--no-deps"])
         .arg(wheel))
@@ -146,7 +152,7 @@ fn site_packages(python: &Path) -> Result<String, String> {
 }
 
 /// The Python, in the package's folder.
-fn package(root: &Path, python: &Path) -> Command {
+pub(crate) fn package(root: &Path, python: &Path) -> Command {
     let mut command = Command::new(python);
     command.current_dir(root.join(PACKAGE));
     command

@@ -9,6 +9,7 @@ mod completions;
 mod convert;
 mod errors;
 mod files;
+mod http;
 mod local;
 mod logging;
 mod options;
@@ -29,6 +30,11 @@ mod _core {
     use super::completions::Completions;
     #[pymodule_export]
     use super::files::{Changes, FileUpload, Reading, Watcher};
+    #[pymodule_export]
+    use super::http::{
+        Decider, HttpFailure, HttpResponse, HttpTransport, Judged, OperationTable, RequestBody, policy_preset,
+        retry_after,
+    };
     #[pymodule_export]
     use super::local::Server;
     #[pymodule_export]

@@ -36,6 +36,12 @@ NAMES = {
     "AsyncIterator": "Iterator",
     "AsyncGenerator": "Generator",
     "StopAsyncIteration": "StopIteration",
+    # Of httpx.
+    "AsyncByteStream": "SyncByteStream",
+    "aread": "read",
+    "close_async": "close_sync",
+    "handle_async_request": "handle_request",
+    "sleep_async": "sleep_sync",
 }
 
 

@@ -1,5 +1,7 @@
 """The extension module, as Python sees it. Private to the package: nothing here is promised to anyone."""
 
+from collections.abc import Iterable
+from types import EllipsisType
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -183,3 +185,144 @@ def after_fork_in_parent() -> None: ...
 def after_fork_in_child() -> None: ...
 def is_running() -> bool: ...
 def shut_down() -> None: ...
+def policy_preset(name: str) -> str: ...
+def retry_after(value: str, date: str | None, now: int) -> float | None: ...
+
+class OperationTable:
+    """Which requests may be repeated once nobody knows what became of them."""
+
+    @staticmethod
+    def from_openapi(text: str, base_path: str) -> OperationTable: ...
+    @staticmethod
+    def control_plane(base_path: str) -> OperationTable: ...
+    @property
+    def warnings(self) -> list[str]: ...
+    def permit(self, method: str, path: str) -> str | None: ...
+    def __len__(self) -> int: ...
+
+class HttpTransport:
+    """Makes calls."""
+
+    def __new__(
+        cls,
+        *,
+        policy: str,
+        operations: OperationTable | None = None,
+        http_version: str | None = None,
+        proxy: tuple[str, tuple[str, str] | None, list[tuple[str, str]]] | None = None,
+        trust_env: bool = True,
+        verify: bool = True,
+        ca_certificates: bytes | None = None,
+        client_certificate: tuple[bytes, bytes] | None = None,
+        unix_socket: str | None = None,
+        max_connections: int | None = None,
+        keepalive_expiry: float | None = None,
+        replay_buffer_limit: int | None = None,
+        connect_timeout: float | None = None,
+    ) -> HttpTransport: ...
+    def send(
+        self,
+        method: str,
+        url: str,
+        headers: Iterable[tuple[bytes, bytes] | tuple[str, str]],
+        body: bytes | RequestBody | None,
+        deadline: float | None,
+        read_idle: float | None,
+        write_idle: float | None,
+    ) -> Pending[HttpResponse | HttpFailure]: ...
+
+class RequestBody:
+    """A request's body that is given piece by piece."""
+
+    def __new__(cls, length: int | None = None) -> RequestBody: ...
+    def wanted(self, after_answer: bool = False) -> Pending[bool]: ...
+    def feed(self, piece: bytes) -> None: ...
+    def end(self) -> None: ...
+    def fail(self, reason: str) -> None: ...
+    def is_over(self) -> bool: ...
+
+class HttpResponse:
+    """A response whose head has come."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def http_version(self) -> str: ...
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]: ...
+    @property
+    def text_headers(self) -> list[tuple[str, str]]: ...
+    @property
+    def trailers(self) -> list[tuple[bytes, bytes]]: ...
+    @property
+    def text_trailers(self) -> list[tuple[str, str]]: ...
+    @property
+    def attempts(self) -> list[dict[str, Any]]: ...
+    def whole(self) -> bytes | None: ...
+    def next(
+        self, upload: RequestBody | None = None, within: float | None = None
+    ) -> Pending[bytes | HttpFailure | EllipsisType | None]: ...
+    def close(self) -> None: ...
+
+class HttpFailure:
+    """What failed of a call, or of a response's body."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def code(self) -> int | None: ...
+    @property
+    def attempts(self) -> list[dict[str, Any]] | None: ...
+    @property
+    def outcome(self) -> str | None: ...
+    @property
+    def may_have_been_processed(self) -> bool: ...
+
+class Decider:
+    """The policy alone."""
+
+    def __new__(cls, *, policy: str, operations: OperationTable | None = None) -> Decider: ...
+    def call(
+        self,
+        method: str,
+        origin: str,
+        path: str,
+        headers: list[tuple[bytes, bytes]],
+        now: float,
+        deadline: float | None,
+    ) -> Judged: ...
+
+class Judged:
+    """One call that the policy decides about, and its ledger."""
+
+    def answered(
+        self,
+        status: int,
+        headers: list[tuple[bytes, bytes]],
+        body: str,
+        read: int,
+        limit: int,
+        started: float,
+        now: float,
+        date_now: int,
+        random: float,
+    ) -> float | None: ...
+    def failed(
+        self,
+        kind: str,
+        detail: str,
+        body: str,
+        read: int,
+        limit: int,
+        started: float,
+        now: float,
+        random: float,
+    ) -> float | None: ...
+    @property
+    def attempts(self) -> list[dict[str, Any]]: ...
+    @property
+    def outcome(self) -> str | None: ...
+    @property
+    def may_have_been_processed(self) -> bool: ...

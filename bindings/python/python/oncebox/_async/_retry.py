@@ -1,0 +1,260 @@
+"""The policy alone, over an httpx transport that is not ours."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import httpx
+
+from .. import _core, _http
+from .._checks import whole_number
+from .._operations import OperationTable
+from .._operations import table as operations_of
+from .._policy import RetryPolicy
+from ..exceptions import InvalidArgumentException
+from ._transport import AsyncTransport
+
+
+class AsyncRetryTransport(httpx.AsyncBaseTransport):
+    """Repeats requests over ``inner``, any httpx transport, as :class:`RetryPolicy` says.
+
+    ``inner`` tells less than :class:`AsyncTransport` knows: a connection that was lost is an unknown outcome here, whatever was
+    sent. ``connection_retries=0`` in the policy leaves failed connects to ``inner``, so that nothing is retried twice. The
+    deadline is the smallest phase of httpx's timeouts, over all attempts; what is left of it bounds each.
+
+    :param inner: makes the attempts.
+    :param policy: what decides about repeats. Default: :class:`RetryPolicy`'s defaults.
+    :param operations: which operations may be repeated: an :class:`OperationTable`, or the path of an OpenAPI document.
+    :param replay_buffer_limit: how much of a streamed body is kept to be sent again, in bytes. Default 65,536.
+    :param random_: draws the jitter of waits, from 0 to 1. Default ``random.random``.
+    :param sleep: waits so many seconds. Default: the event loop's.
+    :param monotonic: the clock, in seconds. Default ``time.monotonic``.
+    :raises InvalidArgumentException: for an option that breaks its rule, and for one of our own transports: it has a policy.
+    """
+
+    def __init__(
+        self,
+        inner: httpx.AsyncBaseTransport,
+        *,
+        policy: RetryPolicy | None = None,
+        operations: OperationTable | str | os.PathLike[str] | None = None,
+        replay_buffer_limit: int = 65_536,
+        random_: Callable[[], float] = random.random,
+        sleep: _http.AsyncSleep = _http.sleep_async,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if isinstance(inner, (AsyncTransport, AsyncRetryTransport)):
+            name = type(inner).__name__
+            raise InvalidArgumentException(f"inner: {name} repeats by a policy of its own, and so would retry twice")
+        if not hasattr(inner, "handle_async_request"):
+            raise InvalidArgumentException(f"inner: a transport is wanted, not {type(inner).__name__}")
+        table = operations_of(operations)
+        self._inner = inner
+        self._policy = _http.policy_of(policy)
+        self._decider = _core.Decider(policy=self._policy._json(), operations=None if table is None else table._core)
+        self._limit = whole_number("replay_buffer_limit", replay_buffer_limit)
+        self._random, self._sleep, self._monotonic = random_, sleep, monotonic
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Makes the call. See the class.
+
+        :raises httpx.TransportError: ``inner``'s own, of the last attempt, with ``outcome`` and ``attempts``.
+        """
+        deadline = _http.limits(request.extensions).deadline
+        began = self._monotonic()
+        url = request.url
+        call = self._decider.call(
+            request.method,
+            f"{url.scheme}://{url.netloc.decode('ascii')}",
+            url.raw_path.decode("ascii").partition("?")[0],
+            request.headers.raw,
+            began,
+            deadline,
+        )
+        body = _AsyncMirror(request.stream, self._limit)
+        number = 0
+        try:
+            while True:
+                number += 1
+                started = self._monotonic()
+                left = None if deadline is None else deadline - (started - began)
+                attempt = _attempt(request, body.view(), number, left)
+                try:
+                    response = await self._inner.handle_async_request(attempt)
+                except httpx.TransportError as error:
+                    kind = _http.kind_of(error)
+                    if kind is None:
+                        raise
+                    now = self._monotonic()
+                    if isinstance(error, httpx.TimeoutException) and deadline is not None and now - began >= deadline:
+                        is_unsent = isinstance(error, (httpx.ConnectTimeout, httpx.PoolTimeout))
+                        kind = "timed_out_unsent" if is_unsent else "timed_out"
+                    wait = call.failed(kind, str(error), *body.state(), started, now, self._random())
+                    if wait is None:
+                        _http.attach(error, call.outcome, call.attempts, call.may_have_been_processed)
+                        raise
+                else:
+                    wait = call.answered(
+                        response.status_code,
+                        response.headers.raw,
+                        *body.state(),
+                        started,
+                        self._monotonic(),
+                        int(time.time()),
+                        self._random(),
+                    )
+                    if wait is None:
+                        response.extensions["oncebox"] = _http.History(call)
+                        response.request = request
+                        if response.is_closed:
+                            await body.aclose()
+                        elif not body.is_over:
+                            # The inner transport may still be sending it.
+                            response.stream = _AsyncClosing(response.stream, body)
+                        return response
+                    await _discard(response)
+                if wait > 0:
+                    await self._sleep(wait)
+        except BaseException:
+            await body.aclose()
+            raise
+
+    async def aclose(self) -> None:
+        """Closes ``inner``."""
+        await self._inner.aclose()
+
+
+#: What is read of a response that is asked for again, so that its connection can be used once more.
+_SMALL = 16_384
+
+
+async def _discard(response: httpx.Response) -> None:
+    length = _http.length_of(response.headers)
+    try:
+        if length is not None and length <= _SMALL:
+            await response.aread()
+    except httpx.TransportError:
+        # It was not wanted.
+        pass
+    finally:
+        await response.aclose()
+
+
+def _attempt(request: httpx.Request, stream: Any, number: int, left: float | None) -> httpx.Request:
+    extensions = dict(request.extensions)
+    timeout: dict[str, float | None] | None = extensions.get("timeout")
+    if left is not None and number > 1 and timeout is not None:
+        rest = max(left, 0.001)
+        extensions["timeout"] = {phase: rest if value is None else min(value, rest) for phase, value in timeout.items()}
+    made = httpx.Request(request.method, request.url, headers=request.headers.raw, stream=stream, extensions=extensions)
+    if number > 1:
+        made.headers["oncebox-attempt"] = str(number)
+    return made
+
+
+class _AsyncMirror:
+    """A request's body that can be sent again as far as it is mirrored."""
+
+    def __init__(self, stream: Any, limit: int) -> None:
+        self._stream = stream
+        self._limit = limit
+        self._pieces: Any = None
+        self._mirror: list[bytes] | None = []
+        self._read = 0
+        self._ended = False
+        self._closed = False
+        #: Of the attempt that reads it. An earlier one that is still about gets no more.
+        self.turn = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it is needed any more."""
+        return isinstance(self._stream, httpx.ByteStream) or self._closed
+
+    def view(self) -> Any:
+        """The body for one more attempt."""
+        if isinstance(self._stream, httpx.ByteStream):
+            return self._stream
+        self.turn += 1
+        return _AsyncView(self, self.turn)
+
+    def state(self) -> tuple[str, int, int]:
+        """What can be sent again, for the policy."""
+        if isinstance(self._stream, httpx.ByteStream):
+            return "bytes", 0, self._limit
+        if self._read == 0:
+            return "unread", 0, self._limit
+        return ("consumed" if self._mirror is None else "mirrored"), self._read, self._limit
+
+    async def piece(self, index: int) -> bytes | None:
+        """The piece with this number; ``None`` after the last."""
+        if self._mirror is not None and index < len(self._mirror):
+            return self._mirror[index]
+        if self._ended:
+            return None
+        if self._pieces is None:
+            self._pieces = self._stream.__aiter__()
+        try:
+            piece: bytes = await self._pieces.__anext__()
+        except StopAsyncIteration:
+            self._ended = True
+            await self.aclose()
+            return None
+        self._read += len(piece)
+        if self._mirror is not None:
+            if self._read <= self._limit:
+                self._mirror.append(piece)
+            else:
+                self._mirror = None
+        return piece
+
+    async def aclose(self) -> None:
+        """Closes what the caller gave, but for a file, which is theirs."""
+        if self._closed or isinstance(self._stream, httpx.ByteStream):
+            return
+        self._closed = True
+        await _http.close_async(self._pieces, _http.owned(self._stream), self._stream)
+
+
+class _AsyncView(httpx.AsyncByteStream):
+    """One attempt's view of a body. Closing it closes nothing: the next attempt may need what it shows."""
+
+    def __init__(self, mirror: _AsyncMirror, turn: int) -> None:
+        self._mirror = mirror
+        self._turn = turn
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        index = 0
+        while True:
+            if self._mirror.turn != self._turn:
+                raise httpx.StreamError("a later attempt has taken over this body")
+            piece = await self._mirror.piece(index)
+            if piece is None:
+                return
+            index += 1
+            yield piece
+
+    async def aclose(self) -> None:
+        """Nothing."""
+
+
+class _AsyncClosing(httpx.AsyncByteStream):
+    """A response's body, at whose end the request's is closed."""
+
+    def __init__(self, inner: Any, body: _AsyncMirror) -> None:
+        self._inner = inner
+        self._body = body
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        pieces: AsyncIterator[bytes] = self._inner.__aiter__()
+        return pieces
+
+    async def aclose(self) -> None:
+        try:
+            await self._inner.aclose()
+        finally:
+            await self._body.aclose()

@@ -1,0 +1,110 @@
+"""Request bodies that are read beside the response: a thread's, or a task's, until the server has all of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from typing import Any
+
+from . import _core, _http
+from ._run import run_async, run_sync
+
+
+class _Feeder:
+    def __init__(self, content: Any, length: int | None) -> None:
+        self.upload = _core.RequestBody(length)
+        #: What the caller's own iterator raised.
+        self.error: BaseException | None = None
+        self._content = content
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of the content will be wanted any more."""
+        return self.upload.is_over()
+
+    def _failed(self, error: BaseException) -> None:
+        # So that nobody takes the part for the whole.
+        self.error = error
+        self.upload.fail(type(error).__name__)
+
+
+class ThreadFeeder(_Feeder):
+    """Reads an iterator on a thread of its own: the caller's waits for the response, or reads it."""
+
+    def start(self) -> None:
+        """Begins. What is read is closed by the thread, once nothing needs it any more."""
+        context = contextvars.copy_context()
+        thread = threading.Thread(target=context.run, args=(self._run,), name="oncebox-body", daemon=True)
+        thread.start()
+
+    def _run(self) -> None:
+        pieces = iter(self._content)
+        try:
+            while run_sync(self.upload.wanted(True)):
+                try:
+                    piece = next(pieces)
+                except StopIteration:
+                    self.upload.end()
+                    break
+                if piece:
+                    self.upload.feed(bytes(piece))
+        except BaseException as error:
+            self._failed(error)
+        finally:
+            # A file is closed by who opened it.
+            _http.close_sync(*(part for part in (pieces, self._content) if not hasattr(part, "read")))
+
+    def close(self) -> None:
+        """Nothing of it is needed any more. An iterator that waits for something is closed when it comes back from that."""
+        if not self.upload.is_over():
+            self.upload.fail("given up")
+
+
+class TaskFeeder(_Feeder):
+    """Reads an async iterator in a task of its own."""
+
+    def __init__(self, content: Any, length: int | None) -> None:
+        super().__init__(content, length)
+        self._cancel: Any = None
+
+    def start(self) -> None:
+        """Begins, in the event loop that runs."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            import trio
+
+            scope = trio.CancelScope()
+            trio.lowlevel.spawn_system_task(self._run_within, scope, name="oncebox body")
+            self._cancel = scope.cancel
+        else:
+            task = loop.create_task(self._run(), name="oncebox body")
+            self._cancel = task.cancel
+
+    async def _run_within(self, scope: Any) -> None:
+        with scope:
+            await self._run()
+
+    async def _run(self) -> None:
+        pieces = aiter(self._content)
+        try:
+            while await run_async(self.upload.wanted(True)):
+                try:
+                    piece = await anext(pieces)
+                except StopAsyncIteration:
+                    self.upload.end()
+                    break
+                if piece:
+                    self.upload.feed(bytes(piece))
+        except Exception as error:
+            self._failed(error)
+        finally:
+            await _http.close_async(pieces, self._content)
+
+    def close(self) -> None:
+        """Nothing of it is needed any more."""
+        if not self.upload.is_over():
+            self.upload.fail("given up")
+        if self._cancel is not None:
+            self._cancel()

@@ -1,0 +1,1 @@
+"""Oncebox beneath packages that are not ours."""
