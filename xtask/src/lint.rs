@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use crate::codegen;
 use crate::command::{cargo, run};
@@ -14,6 +15,7 @@ pub(crate) fn run_all(root: &Path) -> Result<(), String> {
         run(cargo(root, &["doc", "--workspace", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-D warnings")),
         codegen::run(root, true),
         guarantees(root),
+        links(root),
     ];
     let failures: Vec<String> = checks.into_iter().filter_map(Result::err).collect();
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
@@ -49,4 +51,23 @@ fn sources(folder: &Path) -> std::io::Result<String> {
         }
     }
     Ok(all)
+}
+
+/// Links between pages lead somewhere.
+fn links(root: &Path) -> Result<(), String> {
+    let output = Command::new("git").args(["ls-files", "*.md"]).current_dir(root).output();
+    let listed = output.map_err(|error| format!("git ls-files: {error}"))?;
+    let mut broken = Vec::new();
+    for page in String::from_utf8_lossy(&listed.stdout).lines() {
+        let text = fs::read_to_string(root.join(page)).map_err(|error| format!("{page}: {error}"))?;
+        let folder = root.join(page).parent().map(Path::to_owned).unwrap_or_default();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
+            let file = link.split('#').next().unwrap_or_default();
+            let is_ours = !file.is_empty() && !file.contains([':', ' ', '`']) && file.contains(['/', '.']);
+            if is_ours && !folder.join(file).exists() {
+                broken.push(format!("{page}: {link}"));
+            }
+        }
+    }
+    if broken.is_empty() { Ok(()) } else { Err(format!("links that lead nowhere:\n  {}", broken.join("\n  "))) }
 }
