@@ -19,7 +19,6 @@ export function upload(addon: Addon, hub: Hub, source: ReadableStream<Uint8Array
   let taken: (() => void) | undefined;
   const number = hub.listen(({ kind }) => {
     if (kind === Kind.Unwanted) {
-      hub.stop(number);
       abandon(new DOMException('the rest of the body is not wanted', 'AbortError'));
     }
     taken?.();
@@ -27,6 +26,8 @@ export function upload(addon: Addon, hub: Hub, source: ReadableStream<Uint8Array
   const pieces = reading(source);
   const native = new addon.NativeUpload(hub.port, number);
   const abandon = (reason: unknown) => {
+    // A call that was not even begun never says that it wants nothing more.
+    hub.stop(number);
     if (ended) return;
     ended = true;
     pieces.cancel(reason);
