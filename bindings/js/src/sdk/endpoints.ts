@@ -1,6 +1,7 @@
 /** Where servers are: the control plane, the daemons in sandboxes, and volumes. */
 
 import { InvalidArgumentError } from './errors.ts';
+import { text } from './validate.ts';
 
 /** The daemon's port. */
 export const ENVD_PORT = 49983;
@@ -50,7 +51,8 @@ export function baseUrl(option: string, value: string): string {
 }
 
 /** Checks a domain: a host, perhaps with a port. */
-export function checkDomain(domain: string): string {
+export function checkDomain(given: unknown): string {
+  const domain = text('domain', given);
   const wrong = (rule: string) => new InvalidArgumentError(`domain: ${JSON.stringify(domain)} ${rule}`);
   if (domain.includes('://')) throw wrong(`is a URL; give the host alone, such as ${DEFAULT_DOMAIN}, or set apiUrl`);
   if (/[/?#@\s]/.test(domain)) throw wrong(`is no host name, such as ${DEFAULT_DOMAIN}`);

@@ -120,6 +120,7 @@ describe.skipIf(!available)('sandboxes', () => {
       created({ apiUrl: 'ftp://x' }),
       created({ apiUrl: 'http://me:pw@x' }),
       created({ domain: 'https://x' }),
+      created({ domain: -1 }),
       created({ apiKey: 'a\nb' }),
       created({ apiHeaders: { 'a b': 'c' } }),
       () => Sandbox.kill('../teams', opts),

@@ -129,6 +129,8 @@ def proxy_url(proxy: Any) -> str:
         return proxy
     if getattr(proxy, "ssl_context", None) is not None:
         raise InvalidArgumentException("proxy: one with an SSL context of its own cannot be used here")
+    if type(proxy).__module__.partition(".")[0] != "httpx":
+        raise InvalidArgumentException(f"proxy: {proxy!r} is no URL as a str, no httpx.URL and no httpx.Proxy")
     url = str(getattr(proxy, "url", proxy))
     auth = getattr(proxy, "raw_auth", None) or getattr(proxy, "auth", None)
     if auth:
