@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::codegen;
 use crate::command::{cargo, run};
+use crate::licences;
 
 /// Runs every check and reports all that failed.
 pub(crate) fn run_all(root: &Path) -> Result<(), String> {
@@ -16,6 +17,8 @@ pub(crate) fn run_all(root: &Path) -> Result<(), String> {
         codegen::run(root, true),
         guarantees(root),
         links(root),
+        licences::check(root),
+        licences::versions(root),
     ];
     let failures: Vec<String> = checks.into_iter().filter_map(Result::err).collect();
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }

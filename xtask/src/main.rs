@@ -5,6 +5,7 @@ mod codegen;
 mod command;
 mod compat;
 mod js;
+mod licences;
 mod lint;
 mod python;
 mod python_compat;
@@ -24,6 +25,7 @@ const USAGE: &str = "usage: cargo xtask <task>
   test python         the Python package alone: its wheel built, installed and tested
   dist javascript     the tarballs of the JavaScript package and of its addon for this machine, in target/js
   dist python         its wheel and sdist as they are published, in target/wheels
+  licences            looks at the licence of every dependency; part of lint
   lint                formatting, clippy and documentation with warnings denied, generated files current
   compat [--write]    run the official SDKs and CLI on the local server and compare docs/compatibility.md, or write it
   compat faults [--write]  the measured faults with the official Python SDK, with ours beneath it, and with ours; or write
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         ["dist", "python"] => python::dist(&root()),
         ["compat", "faults"] => python_compat::faults(&root(), false),
         ["compat", "faults", "--write"] => python_compat::faults(&root(), true),
+        ["licences"] => licences::check(&root()),
         ["lint"] => lint::run_all(&root()),
         ["sim", "--seeds", seeds] => sim::run_all(&root(), seeds),
         ["soak", "--minutes", minutes] => soak::run_for(&root(), minutes),
