@@ -129,6 +129,36 @@ describe.skipIf(skip)('native transport: lifetimes', () => {
     expect(output).toBe('200\nTypeError\nover\n');
   });
 
+  test('worker threads have it too, and may end while they wait', async () => {
+    await using server = await http((request, response) => {
+      if (request.url === '/held') response.write('begun');
+      else response.end('done');
+    });
+    const output = await run(
+      `
+        import { isMainThread, Worker, workerData } from 'node:worker_threads';
+        const fetch = native.open({ proxy: false });
+        if (isMainThread) {
+          const [url] = process.argv.slice(2);
+          for (const end of ['exit', 'terminate', 'exit', 'terminate']) {
+            const worker = new Worker(new URL(import.meta.url), { workerData: { url, end } });
+            worker.on('message', () => worker.terminate());
+            await new Promise((resolve) => worker.once('exit', resolve));
+          }
+          console.log(await (await fetch(url)).text());
+        } else {
+          const { url, end } = workerData;
+          if ((await (await fetch(url)).text()) !== 'done') throw new Error('not answered');
+          (await fetch(url + '/held')).text().catch(() => {});
+          if (end === 'exit') process.exit();
+          (await import('node:worker_threads')).parentPort.postMessage('waits');
+        }
+      `,
+      [server.url],
+    );
+    expect(output).toBe('done\n');
+  });
+
   test('what is downloaded waits for its reader', async () => {
     let written = 0;
     await using server = await http(async (_, response) => {
