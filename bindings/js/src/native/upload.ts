@@ -79,7 +79,7 @@ function reading(source: ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>)
       const { value, done } = await iterator.next();
       return done ? undefined : bytes(value);
     },
-    cancel: () => void Promise.resolve(iterator.return?.()).catch(() => {}),
+    cancel: () => void (async () => iterator.return?.())().catch(() => {}),
   };
 }
 
