@@ -6,14 +6,18 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use oncebox_policy::{MAX_RETRIES, retries_option};
 
+use crate::config::ConfigArgs;
 use crate::connection::ConnectionArgs;
 use crate::cp::CpArgs;
 use crate::effects::EffectsArgs;
 use crate::explain::ExplainArgs;
 use crate::faults::FaultsArgs;
+use crate::help::{CompletionsArgs, ManArgs};
 use crate::probe::ProbeArgs;
 use crate::proxy::ProxyArgs;
+use crate::sandbox::SandboxArgs;
 use crate::secret::SecretArgs;
+use crate::snapshot::SnapshotArgs;
 use crate::template::TemplateArgs;
 use crate::volume::VolumeArgs;
 
@@ -22,24 +26,17 @@ const MAX_SECONDS: f64 = 365.0 * 24.0 * 60.0 * 60.0;
 
 /// Sandboxes over HTTP whose effects happen once.
 #[derive(Debug, Parser)]
-#[command(name = "oncebox", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(name = "oncebox", version, max_term_width = 100)]
 pub(crate) struct Cli {
     /// Show each call with its attempts on standard error; RUST_LOG says more precisely what.
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
+    /// Use this profile of the configuration file [env: ONCEBOX_PROFILE]
+    #[arg(long, value_name = "NAME", global = true, value_parser = non_empty)]
+    pub(crate) profile: Option<String>,
     #[command(subcommand)]
     pub(crate) task: Task,
 }
-
-const EXIT_CODES: &str = "\
-Exit codes:
-  0-255  `run`, `exec` and `shell` pass the command's own exit code through; 128+n: signal n ended it
-  2      wrong use: an option, an argument, a file that cannot be read, a port that is taken
-  1      `fleet run`: a command failed in some sandbox
-  3      `probe`: some requests failed, or nobody knows what they did
-  124    the command was killed because --timeout passed
-  125    the sandbox, the network or the service failed
-  126    the command could not be executed; 127: it was not found";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Task {
@@ -49,29 +46,41 @@ pub(crate) enum Task {
     Exec(ExecArgs),
     /// Open a terminal in a sandbox
     Shell(ShellArgs),
-    /// Run a command in many sandboxes at once
-    Fleet(FleetArgs),
     /// Copy files and directories into a sandbox, or out of it
     Cp(CpArgs),
-    /// Serve local sandboxes to any E2B-compatible client on this machine
-    Serve(ServeArgs),
-    /// Stand between any E2B SDK and its servers, so that it gains retries that double nothing
-    Proxy(ProxyArgs),
-    /// Store secrets, and list and delete them; their values are never shown
-    Secret(SecretArgs),
-    /// Make volumes, and read and write what is in them
-    Volume(VolumeArgs),
-    /// Send requests through the transport and tell what became of them
-    Probe(ProbeArgs),
-    /// Tell what would happen after an attempt, and by which rule
-    Explain(ExplainArgs),
+    /// Make, list, look at, pause and kill sandboxes
+    #[command(visible_alias = "sbx")]
+    Sandbox(SandboxArgs),
+    /// Take snapshots of sandboxes, list and delete them
+    #[command(visible_alias = "snap")]
+    Snapshot(SnapshotArgs),
+    /// Run a command in many sandboxes at once
+    Fleet(FleetArgs),
     /// Build templates, and look after them
     #[command(visible_alias = "tpl")]
     Template(TemplateArgs),
-    /// Serve HTTP that misbehaves by a script, or make a local server misbehave, to test a client against
+    /// Make volumes, and read and write what is in them
+    Volume(VolumeArgs),
+    /// Store, list and delete secrets; values are never shown
+    Secret(SecretArgs),
+    /// Tell which options hold, and where each is from
+    Config(ConfigArgs),
+    /// Serve local sandboxes to any E2B-compatible client
+    Serve(ServeArgs),
+    /// Let any E2B SDK have these guarantees, by two URLs
+    Proxy(ProxyArgs),
+    /// Send requests and tell what became of them
+    Probe(ProbeArgs),
+    /// Serve HTTP that misbehaves by a script, or a local server
     Faults(FaultsArgs),
-    /// Tell what really happened on a local server, and how often
+    /// Tell what really happened on a local server, how often
     Effects(EffectsArgs),
+    /// Tell what would happen after an attempt, by which rule
+    Explain(ExplainArgs),
+    /// Print a shell's completions, such as `oncebox completions bash`
+    Completions(CompletionsArgs),
+    /// Print a man page, such as `oncebox man run | man -l -`
+    Man(ManArgs),
 }
 
 #[derive(Debug, Args)]
@@ -135,11 +144,11 @@ pub(crate) struct ExecArgs {
     /// Print one JSON object when the command has ended, instead of its output as it comes
     #[arg(long)]
     pub(crate) json: bool,
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<String>,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub(crate) command: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -159,11 +168,11 @@ pub(crate) struct ShellArgs {
     /// Whom the shell runs as
     #[arg(long, value_name = "NAME", value_parser = non_empty)]
     pub(crate) user: Option<String>,
-    #[command(flatten)]
-    pub(crate) connection: ConnectionArgs,
     /// What to run on the terminal [default: a login shell]
     #[arg(last = true, value_name = "CMD")]
     pub(crate) command: Vec<String>,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
 }
 
 /// What runs in new sandboxes.
@@ -305,7 +314,7 @@ pub(crate) fn non_empty(text: &str) -> Result<String, String> {
 pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("it must look like NAME=VALUE".into()),
+        _ => Err("it must look like NAME=VALUE, such as LANG=C".into()),
     }
 }
 

@@ -9,6 +9,7 @@ use oncebox::{Client, ErrorKind, HttpVersion, Proxy};
 use oncebox_transport::ClientBuilder;
 
 use crate::args::{retries, seconds};
+use crate::config;
 use crate::exit::Failure;
 use crate::serve::{host, start_failure};
 
@@ -43,8 +44,9 @@ pub(crate) struct ConnectionArgs {
     pub(crate) provider: ProviderArgs,
 }
 
-/// A provider of sandboxes.
+/// A provider of sandboxes. What follows it in a command would be below its heading: it comes last.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Connection options")]
 pub(crate) struct ProviderArgs {
     /// The provider's domain [env: E2B_DOMAIN] [default: e2b.app]
     #[arg(long, value_name = "HOST")]
@@ -75,7 +77,8 @@ impl ConnectionArgs {
     /// A client: of an embedded server with room for so many sandboxes, or of a provider. `json`: how failures are shown.
     pub(crate) async fn client(&self, sandboxes: Option<usize>, json: bool) -> Result<Client, Failure> {
         if !self.local {
-            return self.provider.client(json);
+            let way_out = "set E2B_API_KEY to use a sandbox provider, or add --local to run on this machine";
+            return self.provider.build(json, way_out);
         }
         let mut host = host(self.no_isolation)?;
         if let Some(sandboxes) = sandboxes {
@@ -89,43 +92,21 @@ impl ConnectionArgs {
 impl ProviderArgs {
     /// A client of it. `json`: how failures are shown.
     pub(crate) fn client(&self, json: bool) -> Result<Client, Failure> {
+        self.build(json, "set E2B_API_KEY, or api_key in the configuration file (`oncebox config` tells where it is)")
+    }
+
+    fn build(&self, json: bool, way_out: &str) -> Result<Client, Failure> {
         self.builder()?.build().map_err(|error| match error.kind() {
-            ErrorKind::Authentication => Failure::usage(
-                "no API key: set E2B_API_KEY to use a sandbox provider, or add --local to run on this machine",
-            ),
+            ErrorKind::Authentication => Failure::usage(format!("no API key: {way_out}")),
             _ => Failure::of(&error, json),
         })
     }
 
-    /// These options.
+    /// These options, and those of the environment and the configuration file.
     pub(crate) fn builder(&self) -> Result<oncebox::ClientBuilder, Failure> {
-        let mut builder = Client::builder().transport(self.network.transport()?);
-        if let Some(domain) = &self.domain {
-            builder = builder.domain(domain);
-        }
-        if let Some(url) = &self.api_url {
-            builder = builder.api_url(url);
-        }
-        if let Some(url) = &self.sandbox_url {
-            builder = builder.sandbox_url(url);
-        }
-        if let Some(url) = &self.volume_api_url {
-            builder = builder.volume_api_url(url);
-        }
-        if let Some(timeout) = self.request_timeout {
-            builder = builder.request_timeout(timeout);
-        }
-        if let Some(retries) = self.retries {
-            builder = builder.retries(retries);
-        }
-        if let Some(retries) = self.connection_retries {
-            builder = builder.connection_retries(retries);
-        }
-        // Given here, it is stronger than the environment.
-        if let Some(version) = self.network.http {
-            builder = builder.http_version(version);
-        }
-        Ok(builder)
+        let builder = config::apply(self, Client::builder().transport(self.network.transport()?))?;
+        // It stands against the file's, which is no flag.
+        Ok(if self.network.no_proxy { builder.no_proxy() } else { builder })
     }
 }
 
@@ -150,7 +131,7 @@ pub(crate) struct NetworkArgs {
     /// Go through this proxy: http://, https://, socks5:// or socks5h://[USER:PASSWORD@]HOST:PORT [default: what HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY say]
     // Not parsed by clap, which would print what is wrong, and with it a password.
     #[arg(long, value_name = "URL")]
-    proxy: Option<String>,
+    pub(crate) proxy: Option<String>,
     /// Go through no proxy, whatever the environment says
     #[arg(long, conflicts_with = "proxy")]
     no_proxy: bool,
@@ -162,7 +143,7 @@ impl NetworkArgs {
         let mut transport = oncebox_transport::Client::builder().danger_accept_invalid_certificates(self.insecure);
         if let Some(path) = &self.ca {
             let wrong = |error: &dyn Display| Failure::usage(format!("--ca {}: {error}", path.display()));
-            let pem = std::fs::read(path).map_err(|error| wrong(&error))?;
+            let pem = read("--ca", path)?;
             transport = transport.add_root_certificates(&pem).map_err(|error| wrong(&error))?;
         }
         if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
@@ -179,10 +160,10 @@ impl NetworkArgs {
 }
 
 fn read(option: &str, path: &Path) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path).map_err(|error| Failure::usage(format!("{option} {}: {error}", path.display())))
+    std::fs::read(path).map_err(|error| Failure::unreadable(option, path, &error))
 }
 
-fn http_version(text: &str) -> Result<HttpVersion, String> {
+pub(crate) fn http_version(text: &str) -> Result<HttpVersion, String> {
     match text {
         "1.1" => Ok(HttpVersion::Http1),
         "2" => Ok(HttpVersion::Http2),

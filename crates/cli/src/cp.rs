@@ -61,12 +61,12 @@ pub(crate) async fn run(args: CpArgs) -> Result<u8, Failure> {
     let (sandbox, up) = match (Place::of(&args.from), Place::of(&args.to)) {
         (Place::Here(from), Place::In { sandbox, path }) => (sandbox, Some((from, path))),
         (Place::In { sandbox, .. }, Place::Here(_)) => (sandbox, None),
-        _ => return Err(Failure::usage(rule)),
+        _ => return Err(Failure::usage(format!("{:?} and {:?}: {rule}", args.from, args.to))),
     };
     if let Some((from, _)) = up
         && let Err(error) = std::fs::metadata(from)
     {
-        return Err(Failure::usage(format!("{}: {error}", from.display())));
+        return Err(Failure::unreadable("FROM", from, &error));
     }
     let mut signals = Signals::new()?;
     let client = args.provider.client(args.json)?;

@@ -70,13 +70,12 @@ pub(crate) async fn run(args: EffectsArgs) -> Result<u8, Failure> {
 
 /// `oncebox faults set`
 pub(crate) async fn set(args: SetArgs) -> Result<u8, Failure> {
-    let file = args.file.display();
     let read = if args.file.as_os_str() == "-" {
         std::io::read_to_string(std::io::stdin())
     } else {
         std::fs::read_to_string(&args.file)
     };
-    let document = read.map_err(|error| Failure::usage(format!("FILE is {file}: {error}")))?;
+    let document = read.map_err(|error| Failure::unreadable("FILE", &args.file, &error))?;
     args.server.ask(Method::PUT, "/oncebox/faults", document).await.map(|_| 0)
 }
 

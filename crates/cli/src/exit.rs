@@ -28,6 +28,18 @@ pub(crate) const NOT_FOUND: u8 = 127;
 /// A command ended by signal n ends with 128 + n, and so does this program when a signal ends it.
 pub(crate) const SIGNAL: u8 = 128;
 
+/// What the codes mean, as help, man pages and the reference have it.
+pub(crate) const EXIT_CODES: [(&str, &str); 8] = [
+    ("0-255", "`run`, `exec` and `shell` pass the command's own exit code through; 128+n: signal n ended it"),
+    ("1", "`fleet run`: a command failed in some sandbox; `template delete`: there was no such template"),
+    ("2", "wrong use: an option, an argument, a file that cannot be read, a port that is taken"),
+    ("3", "`probe`: some requests failed, or nobody knows what they did"),
+    ("124", "the command was killed because --timeout passed"),
+    ("125", "the sandbox, the network or the service failed"),
+    ("126", "the command could not be executed; 127: it was not found"),
+    ("128+n", "signal n ended this program: 130 is Ctrl-C"),
+];
+
 /// Why the program ends without the command's own exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -44,6 +56,18 @@ impl Failure {
 
     pub(crate) fn infrastructure(message: impl fmt::Display) -> Self {
         Self { code: INFRASTRUCTURE, message: message.to_string(), json: None }
+    }
+
+    /// A file that the command line names and that cannot be read. `what` is the option or argument.
+    pub(crate) fn unreadable(what: &str, path: &std::path::Path, error: &io::Error) -> Self {
+        let way_out = match error.kind() {
+            io::ErrorKind::NotFound => "; give the path of a file that is there",
+            io::ErrorKind::PermissionDenied => "; give one that this user may read",
+            _ => "",
+        };
+        let why = error.to_string();
+        let why = why.split(" (os error").next().unwrap_or_default();
+        Self::usage(format!("{what} {:?} cannot be read: {why}{way_out}", path.display().to_string()))
     }
 
     pub(crate) fn with_code(mut self, code: u8) -> Self {
@@ -66,7 +90,11 @@ impl Failure {
                 "attempts": error.attempts().iter().map(ToString::to_string).collect::<Vec<_>>(),
             }})
         });
-        Self { code: if wrong_use { USAGE } else { INFRASTRUCTURE }, message: error.to_string(), json }
+        let mut message = error.to_string();
+        if wrong_use && message.contains("is no sandbox id") {
+            message.push_str("; `oncebox sandbox ls` lists them");
+        }
+        Self { code: if wrong_use { USAGE } else { INFRASTRUCTURE }, message, json }
     }
 }
 

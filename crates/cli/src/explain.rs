@@ -244,7 +244,11 @@ fn find(id: &str) -> Result<&'static Operation, Failure> {
         .map(|operation| &*operation.id)
         .filter(|known| !wanted.is_empty() && known.to_ascii_lowercase().contains(&wanted))
         .collect();
-    let hint = if near.is_empty() { String::new() } else { format!(", is one of these meant: {}?", near.join(", ")) };
+    let hint = if near.is_empty() {
+        "; ids are as in the specification: createSandbox, killSandbox, processStart, …".to_owned()
+    } else {
+        format!(", is one of these meant: {}?", near.join(", "))
+    };
     Err(Failure::usage(format!("--operation {id:?}: there is no such operation{hint}")))
 }
 

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use oncebox::{Client, Command, CommandOutput, Error, FleetProgress, FleetReport, Sandbox};
 use serde_json::json;
 
 use crate::args::{FleetArgs, FleetRunArgs, FleetTask};
 use crate::exit::{self, Failure};
 use crate::signals::Signals;
+use crate::style::bar;
 
 /// The variable in which each command finds its number.
 const NUMBER: &str = "ONCEBOX_NUMBER";
@@ -23,7 +24,7 @@ pub(crate) async fn run(args: FleetArgs) -> Result<u8, Failure> {
     let FleetTask::Run(args) = args.task;
     let mut signals = Signals::new()?;
     let client = client(&args).await?;
-    let bar = bar(&args);
+    let bar = bar(args.count as usize, args.json);
     let result = tokio::select! {
         report = fleet(&client, &args, &bar) => Ok(report),
         signal = signals.next() => Err(signal),
@@ -71,18 +72,6 @@ async fn client(args: &FleetRunArgs) -> Result<Client, Failure> {
     command(args, 0).validate().map_err(|error| Failure::usage(&error))?;
     // Some more than run at a time: a killed one is cleared away while the next is made.
     args.connection.client(Some(args.concurrency as usize + 16), args.json).await
-}
-
-/// On a terminal only: `indicatif` draws nothing elsewhere.
-fn bar(args: &FleetRunArgs) -> ProgressBar {
-    if args.json {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(args.count.into());
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}") {
-        bar.set_style(style);
-    }
-    bar
 }
 
 fn show(bar: &ProgressBar, progress: &FleetProgress) {

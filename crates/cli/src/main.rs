@@ -1,6 +1,7 @@
 //! The `oncebox` command.
 
 mod args;
+mod config;
 mod connection;
 mod cp;
 mod effects;
@@ -9,21 +10,27 @@ mod exit;
 mod explain;
 mod faults;
 mod fleet;
+mod help;
 mod probe;
 mod program;
 mod proxy;
+#[cfg(test)]
+mod reference;
 mod run;
+mod sandbox;
 mod secret;
 mod serve;
 mod shell;
 mod signals;
+mod snapshot;
+mod style;
 mod template;
 mod usage;
 mod volume;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 
 use args::{Cli, Task};
 use exit::Failure;
@@ -37,7 +44,7 @@ fn main() -> ExitCode {
     if args.nth(1).is_some_and(|arg| arg == ENVD_HELPER) {
         return oncebox_local::helper_main(args);
     }
-    match Cli::try_parse() {
+    match help::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => exit::end(start(cli)),
         Err(error) => usage::report(&error),
     }
@@ -45,6 +52,7 @@ fn main() -> ExitCode {
 
 fn start(cli: Cli) -> Result<u8, Failure> {
     log(cli.verbose);
+    config::choose(cli.profile);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -63,7 +71,12 @@ fn start(cli: Cli) -> Result<u8, Failure> {
         Task::Template(args) => runtime.block_on(template::run(args)),
         Task::Secret(args) => runtime.block_on(secret::run(args)),
         Task::Volume(args) => runtime.block_on(volume::run(args)),
+        Task::Sandbox(args) => runtime.block_on(sandbox::run(args)),
+        Task::Snapshot(args) => runtime.block_on(snapshot::run(args)),
         Task::Explain(args) => explain::run(&args),
+        Task::Config(args) => config::run(&args),
+        Task::Completions(args) => help::completions(&args),
+        Task::Man(args) => help::man(&args),
     };
     // A read of the terminal may still block; it must not keep the program from ending.
     runtime.shutdown_background();

@@ -30,8 +30,7 @@ impl Program<'_> {
         };
         let mut command = Command::new(program).args(arguments).timeout(self.timeout);
         if let Some(path) = self.env_file {
-            let text = read_env_file(path)
-                .map_err(|error| Failure::usage(format!("--env-file {}: {error}", path.display())))?;
+            let text = read_env_file(path).map_err(|error| Failure::unreadable("--env-file", path, &error))?;
             for (number, line) in text.lines().enumerate() {
                 let line = line.trim();
                 if line.is_empty() || line.starts_with('#') {

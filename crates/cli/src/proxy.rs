@@ -8,14 +8,18 @@ use oncebox_proxy::{Proxy, StartError};
 use serde_json::json;
 
 use crate::args::{port, retries, seconds_over_zero};
+use crate::config;
 use crate::connection::ProviderArgs;
 use crate::exit::{self, Failure, say};
 use crate::signals::Signals;
 
 /// How long a call to the control plane may take: less than the 60 s of the official SDKs, so that they hear what became of it.
-const DEADLINE: f64 = 50.0;
+const DEADLINE: u64 = 50;
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "--request-timeout is 50 s unless something says otherwise: less than the 60 s of the official SDKs."
+)]
 pub(crate) struct ProxyArgs {
     /// Port to listen on; 0 takes any free one
     #[arg(long, short, value_name = "PORT", default_value_t = 3100, value_parser = port, allow_hyphen_values = true)]
@@ -48,9 +52,11 @@ pub(crate) struct ProxyArgs {
 
 pub(crate) async fn run(args: ProxyArgs) -> Result<u8, Failure> {
     let mut signals = Signals::new()?;
-    let deadline = args.provider.request_timeout.unwrap_or(std::time::Duration::from_secs_f64(DEADLINE));
     // Clients come with their own keys.
-    let client = args.provider.builder()?.api_key("unused").request_timeout(deadline).settle(args.settle);
+    let mut client = args.provider.builder()?.api_key("unused").settle(args.settle);
+    if !config::says(&args.provider, "request_timeout")? {
+        client = client.request_timeout(std::time::Duration::from_secs(DEADLINE));
+    }
     let client = client.replay_buffer_limit(args.replay_buffer_limit).build();
     let client = client.map_err(|error| Failure::of(&error, args.json))?;
     let mut proxy = Proxy::builder(&client).listen(args.listen).port(args.port).sandbox_retries(args.sandbox_retries);

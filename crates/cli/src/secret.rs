@@ -116,12 +116,16 @@ impl ValueArgs {
     fn value(&self) -> Result<SecretString, Failure> {
         if let Some(name) = &self.from_env {
             let value = std::env::var(name);
-            return value
-                .map(SecretString::from)
-                .map_err(|error| Failure::usage(format!("--from-env {name}: {error}")));
+            return value.map(SecretString::from).map_err(|error| {
+                Failure::usage(format!("--from-env {name:?}: {error}; set it, or use --from-file or standard input"))
+            });
         }
         let (what, read) = match &self.from_file {
-            Some(path) => (format!("--from-file {}", path.display()), std::fs::File::open(path).and_then(bounded)),
+            Some(path) => {
+                let file = std::fs::File::open(path);
+                let file = file.map_err(|error| Failure::unreadable("--from-file", path, &error))?;
+                (format!("--from-file {}", path.display()), bounded(file))
+            }
             None => {
                 if std::io::stdin().is_terminal() {
                     exit::say("type the value, then Enter and Ctrl-D");

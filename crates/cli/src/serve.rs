@@ -55,7 +55,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<u8, Failure> {
     builder = builder.pids(args.pids).network(network);
     if let Some(file) = &args.faults {
         let read = std::fs::read_to_string(file);
-        let document = read.map_err(|error| Failure::usage(format!("--faults is {}: {error}", file.display())))?;
+        let document = read.map_err(|error| Failure::unreadable("--faults", file, &error))?;
         builder = builder.faults(document);
     }
     if args.explain_isolation {

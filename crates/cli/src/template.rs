@@ -21,7 +21,7 @@ pub(crate) struct TemplateArgs {
 #[derive(Debug, Subcommand)]
 enum TemplateTask {
     /// Build a template from a Dockerfile, and show its log
-    #[command(visible_alias = "create")]
+    #[command(visible_aliases = ["create", "ct"], alias = "bd")]
     Build(BuildArgs),
     /// List the account's templates
     #[command(visible_alias = "ls")]
@@ -199,9 +199,8 @@ pub(crate) async fn run(args: TemplateArgs) -> Result<u8, Failure> {
 }
 
 async fn build(args: BuildArgs) -> Result<u8, Failure> {
-    let file = args.file.display();
     let text =
-        std::fs::read_to_string(&args.file).map_err(|error| Failure::usage(format!("--file is {file}: {error}")))?;
+        std::fs::read_to_string(&args.file).map_err(|error| Failure::unreadable("--file", &args.file, &error))?;
     let context = args.context.clone().or_else(|| args.file.parent().map(PathBuf::from)).unwrap_or_default();
     let context = if context.as_os_str().is_empty() { PathBuf::from(".") } else { context };
     let mut recipe = Template::from_dockerfile(&text).map_err(|error| Failure::of(&error, args.json))?.context(context);

@@ -102,8 +102,8 @@ fn secrets_are_stored_changed_listed_and_deleted_and_never_shown() {
     assert_eq!(server.json(&["secret", "delete", "api"], "")["deleted"], false);
     for (args, words) in [
         (&["secret", "create", "a b"][..], "1 to 128 letters"),
-        (&["secret", "create", "a", "--from-file", "/no/such/file"], "--from-file /no/such/file"),
-        (&["secret", "create", "a", "--from-env", "NO_SUCH"], "--from-env NO_SUCH"),
+        (&["secret", "create", "a", "--from-file", "/no/such/file"], "--from-file \"/no/such/file\""),
+        (&["secret", "create", "a", "--from-env", "NO_SUCH"], "--from-env \"NO_SUCH\""),
         (&["secret", "create", "a", "--metadata", "x"], "NAME=VALUE"),
     ] {
         let output = server.run(args, "value");

@@ -1,5 +1,6 @@
 //! The official SDKs, as published, through the proxy, before a server whose connections are retired every 20 streams and
-//! that answers 503 to the first try of a tenth of the control plane's requests.
+//! that answers 503 to the first try of a tenth of the requests: of the control plane's, or of all where the proxy was told to
+//! repeat those to sandboxes too.
 //!
 //! `ONCEBOX_PYTHON_WITH_E2B` is a Python that has `e2b`, `ONCEBOX_NODE_WITH_E2B` a folder that has it for Node; `cargo xtask
 //! test` makes both.
@@ -31,9 +32,11 @@ async fn the_python_sdk_loses_and_doubles_nothing() {
         println!("SKIP the_python_sdk_loses_and_doubles_nothing: ONCEBOX_PYTHON_WITH_E2B names no Python");
         return;
     };
-    let mut command = Command::new(python);
-    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdks/load.py"));
-    loses_and_doubles_nothing(command).await;
+    for busy in [Busy::ControlPlane, Busy::All] {
+        let mut command = Command::new(&python);
+        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdks/load.py"));
+        loses_and_doubles_nothing(command, busy).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,18 +45,28 @@ async fn the_javascript_sdk_loses_and_doubles_nothing() {
         println!("SKIP the_javascript_sdk_loses_and_doubles_nothing: ONCEBOX_NODE_WITH_E2B names no folder");
         return;
     }
-    let mut command = Command::new("node");
-    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdks/load.mjs"));
-    loses_and_doubles_nothing(command).await;
+    for busy in [Busy::ControlPlane, Busy::All] {
+        let mut command = Command::new("node");
+        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdks/load.mjs"));
+        loses_and_doubles_nothing(command, busy).await;
+    }
 }
 
-async fn loses_and_doubles_nothing(mut sdk: Command) {
+/// What is answered 503 now and then.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Busy {
+    /// Calls to sandboxes have no retries, also through the proxy: a 503 would be theirs to hear.
+    ControlPlane,
+    /// Those too, of a proxy that was told to repeat them, and to keep what is uploaded for it.
+    All,
+}
+
+async fn loses_and_doubles_nothing(mut sdk: Command, kind: Busy) {
     let local = LocalServer::builder().isolation(Isolation::None).memory(None).start().await.unwrap();
-    // Calls to sandboxes have no retries, also through the proxy: a 503 is theirs to hear.
-    let control: Vec<&str> =
-        operations::ALL.iter().filter(|op| op.plane == Plane::ControlPlane).map(|op| &*op.id).collect();
+    let is_meant = |plane| kind == Busy::All || plane == Plane::ControlPlane;
+    let busy: Vec<&str> = operations::ALL.iter().filter(|op| is_meant(op.plane)).map(|op| &*op.id).collect();
     let busy = json!({"seed": 1, "rules": [
-        {"on": control, "attempt": 1, "probability": 0.1, "fault": {"status": {"code": 503}}},
+        {"on": busy, "attempt": 1, "probability": 0.1, "fault": {"status": {"code": 503}}},
     ]});
     ask(&local.url(), "PUT", "/oncebox/faults", busy.to_string()).await;
     let script = Script::ready("requests-lost-when-connections-retire").unwrap();
@@ -62,8 +75,10 @@ async fn loses_and_doubles_nothing(mut sdk: Command) {
     let url = retiring.url("");
     let url = url.trim_end_matches('/');
     let client = Client::builder().api_key("unused").api_url(url).sandbox_url(url).http_version(HttpVersion::Http2);
-    let client = client.settle(Duration::from_secs(2)).no_proxy().build().unwrap();
-    let proxy = Proxy::builder(&client).start().await.unwrap();
+    let client = client.settle(Duration::from_secs(2)).no_proxy();
+    let (retries, kept) = if kind == Busy::All { (3, 1 << 20) } else { (0, 65_536) };
+    let client = client.replay_buffer_limit(kept).build().unwrap();
+    let proxy = Proxy::builder(&client).sandbox_retries(retries).start().await.unwrap();
     for name in ["E2B_API_URL", "E2B_SANDBOX_URL"] {
         sdk.env(name, proxy.url());
     }
@@ -101,7 +116,7 @@ async fn loses_and_doubles_nothing(mut sdk: Command) {
     let most = requests.iter().map(|request| request["heads"].as_u64().unwrap()).max().unwrap();
     assert!(most <= BOUND && status.counts.most_attempts <= BOUND, "{most}, {}", status.counts.most_attempts);
     println!(
-        "{asked} calls, {retired} connections retired, {fired} answers 503, {} calls saved, at most {most} attempts",
+        "{kind:?}: {asked} calls, {retired} connections retired, {fired} answers 503, {} calls saved, at most {most} attempts",
         status.counts.saved
     );
 }

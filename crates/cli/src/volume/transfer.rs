@@ -58,7 +58,7 @@ fn apply(mut write: oncebox::WriteVolumeFile, args: &UploadArgs) -> oncebox::Wri
 /// A file that is read anew for each time it is sent, and a bar that shows how far that is.
 fn file_body(path: &Path) -> Result<(Body, ProgressBar), Failure> {
     let wrong = |error: &dyn std::fmt::Display| Failure::usage(format!("{}: {error}", path.display()));
-    let file = File::open(path).map_err(|error| wrong(&error))?;
+    let file = File::open(path).map_err(|error| Failure::unreadable("FILE", path, &error))?;
     let metadata = file.metadata().map_err(|error| wrong(&error))?;
     if !metadata.is_file() {
         return Err(wrong(&"it is no file; standard input is -"));

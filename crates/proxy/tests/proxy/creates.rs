@@ -97,6 +97,22 @@ async fn a_create_whose_sdk_hung_up_is_taken_over() {
 }
 
 #[tokio::test]
+async fn a_stream_that_is_reset_is_a_hang_up_too() {
+    let setting = Setting::start(&[on_create(1, &json!({"latency": 0.6}))]).await;
+    let http2 = oncebox_transport::Client::builder().retries(0).no_proxy();
+    let http2 = http2.http_version(oncebox::HttpVersion::Http2).build();
+    let request = http::Request::post(format!("{}/v2/sandboxes", setting.proxy.url())).header("x-api-key", "mine");
+    let asked = http2.send_collected(request.body(CREATE.into()).unwrap(), oncebox_transport::CallOptions::new());
+    tokio::select! {
+        _ = asked => panic!("it was answered"),
+        () = until("the create at the server", || async { fired(&setting).await > 0 }) => {}
+    }
+    until("the hang-up", || async { setting.proxy.status().waiting_creates == 1 }).await;
+    let sandbox = id(&setting.create(&[]).await);
+    assert_eq!((setting.created().await, setting.alive().await), (1, vec![sandbox]));
+}
+
+#[tokio::test]
 async fn a_create_that_nobody_takes_over_leaves_nothing() {
     let slow = on_create(1, &json!({"latency": 0.3}));
     let setting = Setting::start(&[slow]).await;
