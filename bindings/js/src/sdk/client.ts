@@ -20,9 +20,13 @@ export type E2BClientOpts = Omit<ConnectionOpts, 'signal'>;
  * ```
  */
 export class E2B {
+  /** Sandboxes, with this client's options. */
   readonly Sandbox: typeof Sandbox;
+  /** Volumes, with this client's options. */
   readonly Volume: typeof Volume;
+  /** Templates, with this client's options. */
   readonly Template: CallableTemplate;
+  /** Secrets, with this client's options. */
   readonly Secret: typeof Secret;
 
   private readonly config: ConnectionConfig;

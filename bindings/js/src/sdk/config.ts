@@ -14,9 +14,13 @@ export const VERSION = '0.1.0';
 
 /** Where log lines go; `console` is one. */
 export interface Logger {
+  /** Gets what helps to find a mistake. */
   debug?: (...args: unknown[]) => void;
+  /** Gets what is as it should be. */
   info?: (...args: unknown[]) => void;
+  /** Gets what may be wrong. */
   warn?: (...args: unknown[]) => void;
+  /** Gets what is wrong. */
   error?: (...args: unknown[]) => void;
 }
 
@@ -97,22 +101,37 @@ export class ConnectionConfig {
     ConnectionConfig.integration = integration;
   }
 
+  /** Whether a service on this machine is used. */
   readonly debug: boolean;
+  /** The service's domain. */
   readonly domain: string;
+  /** The control plane's address, without a slash at its end. */
   readonly apiUrl: string;
+  /** The address of volumes' content; absent: as the domain says. */
   readonly volumeApiUrl: string | undefined;
+  /** The address of all sandboxes; absent: as the domain says. */
   readonly sandboxUrl?: string;
+  /** What gets a line for each thing worth telling. */
   readonly logger?: Logger;
+  /** How long a call may take, in milliseconds; 0: no limit. */
   readonly requestTimeoutMs: number;
+  /** How often a call to the control plane may be sent again after an answer or an unknown outcome. */
   readonly retries: number;
   /** What the caller gave for `retries`, where they did. */
   readonly givenRetries: number | undefined;
+  /** How often a call may be sent again because nothing was sent; absent: as `retries`. */
   readonly connectionRetries: number | undefined;
+  /** The API key, where there is one. */
   readonly apiKey?: string;
+  /** As it was given; ignored. */
   readonly validateApiKey?: boolean;
+  /** More headers of requests to the control plane. */
   readonly headers?: Record<string, string>;
+  /** What `E2B_USER_AGENT_SOURCE` says. */
   readonly requestSource?: string;
+  /** The proxy's URL, as it was given. */
   readonly proxy?: string;
+  /** What aborts each call. */
   readonly signal: AbortSignal | undefined;
   /** How creates go about it. */
   readonly createOptions: CreateOptions;

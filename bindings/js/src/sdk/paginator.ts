@@ -8,7 +8,9 @@ import { whole } from './validate.ts';
 
 /** A list, page by page. `for await (const item of paginator)` gives all that is left. */
 export abstract class Paginator<T, O extends ConnectionOpts = ConnectionOpts> {
+  /** Options of the list's requests. */
   protected readonly opts?: O;
+  /** How many items a page has. */
   protected readonly limit?: number;
   private more = true;
   private token: string | undefined;
@@ -41,6 +43,7 @@ export abstract class Paginator<T, O extends ConnectionOpts = ConnectionOpts> {
     while (this.hasNext) yield* await this.nextItems();
   }
 
+  /** Notes where the next page begins. */
   protected updatePagination(response: { readonly headers: Headers }): void {
     const token = response.headers.get('x-next-token') || undefined;
     this.token = token;

@@ -13,12 +13,17 @@ const CLASSES = { notFound: SecretNotFoundError, other: SecretError };
 
 /** A secret, without its value. */
 export interface SecretInfo {
+  /** Its id. */
   secretId: string;
+  /** Its name, in lower case. */
   name: string;
   /** The version that is used where none is named. */
   version: number;
+  /** The texts that were given with it. */
   metadata: Record<string, string>;
+  /** When it was made. */
   createdAt: Date;
+  /** When it got its last value. */
   updatedAt: Date;
 }
 

@@ -58,12 +58,17 @@ export interface CommandConnectOpts extends FollowOpts {
 
 /** A process in a sandbox. */
 export interface ProcessInfo {
+  /** Its number in the sandbox. */
   pid: number;
   /** What it was marked by. Those that this SDK started begin with `oncebox-`. */
   tag?: string | undefined;
+  /** The program. */
   cmd: string;
+  /** The program's arguments. */
   args: string[];
+  /** The variables that its start gave it. */
   envs: Record<string, string>;
+  /** Where it was started, where that was said. */
   cwd?: string | undefined;
 }
 

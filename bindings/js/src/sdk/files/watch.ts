@@ -27,6 +27,7 @@ export enum FilesystemEventType {
 export interface FilesystemEvent {
   /** Relative to the directory. */
   name: string;
+  /** What happened. */
   type: FilesystemEventType;
   /** The entry after the change, where that was asked for and it is there. */
   entry?: EntryInfo | undefined;

@@ -37,6 +37,7 @@ export interface FilesystemWriteOpts extends CallLimits {
 export interface WriteEntry {
   /** Absolute, or relative to the user's home. */
   path: string;
+  /** What it is to hold. */
   data: FileData;
 }
 

@@ -61,6 +61,7 @@ export interface GitAddOpts extends GitRequestOpts {
 export interface GitCommitOpts extends GitRequestOpts {
   /** With `authorEmail`. Default: as git is configured. */
   authorName?: string | undefined;
+  /** With `authorName`. Default: as git is configured. */
   authorEmail?: string | undefined;
   /** Also without changes. Default: false. */
   allowEmpty?: boolean | undefined;
@@ -103,7 +104,9 @@ export interface GitPushOpts extends GitCredentialOpts {
 
 /** Options of `pull`. */
 export interface GitPullOpts extends GitCredentialOpts {
+  /** Default: the branch's, or the only one. */
   remote?: string | undefined;
+  /** Default: the upstream of the one that is checked out. */
   branch?: string | undefined;
 }
 
@@ -120,7 +123,9 @@ export interface GitConfigOpts extends GitRequestOpts {
 
 /** Options of `dangerouslyAuthenticate`. */
 export interface GitDangerouslyAuthenticateOpts extends GitRequestOpts {
+  /** Who is spoken for. */
   username: string;
+  /** The password, or a token. */
   password: string;
   /** Default: github.com. */
   host?: string | undefined;
@@ -144,11 +149,13 @@ export type GitStatusLabel =
 export interface GitFileStatus {
   /** Its path in the repository. */
   name: string;
+  /** What happened to it. */
   status: GitStatusLabel;
   /** Git's letter for the stage; a space: nothing. */
   indexStatus: string;
   /** Git's letter for the file; a space: nothing. */
   workingTreeStatus: string;
+  /** Whether something of it is on the stage. */
   staged: boolean;
   /** What it was called. */
   renamedFrom?: string | undefined;
@@ -156,7 +163,9 @@ export interface GitFileStatus {
 
 /** What a repository is like. */
 export interface GitStatus {
+  /** The branch that is checked out. */
   currentBranch?: string | undefined;
+  /** The branch that it follows. */
   upstream?: string | undefined;
   /** Commits that the upstream does not have. */
   ahead: number;
@@ -164,21 +173,34 @@ export interface GitStatus {
   behind: number;
   /** No branch is checked out. */
   detached: boolean;
+  /** The files that are not as they were committed. */
   fileStatus: GitFileStatus[];
+  /** Whether there is no such file. */
   isClean: boolean;
+  /** Whether there is such a file. */
   hasChanges: boolean;
+  /** Whether something is on the stage. */
   hasStaged: boolean;
+  /** Whether there are files that git does not know. */
   hasUntracked: boolean;
+  /** Whether there are conflicts. */
   hasConflicts: boolean;
+  /** How many files there are that are not as they were committed. */
   totalCount: number;
+  /** How many of them are on the stage. */
   stagedCount: number;
+  /** How many of them have changes that are not. */
   unstagedCount: number;
+  /** How many of them git does not know. */
   untrackedCount: number;
+  /** How many of them have conflicts. */
   conflictCount: number;
 }
 
 /** Branches of a repository. */
 export interface GitBranches {
+  /** Their names. */
   branches: string[];
+  /** The one that is checked out. */
   currentBranch?: string | undefined;
 }

@@ -3,6 +3,7 @@ import { Sandbox } from './sandbox.ts';
 
 /** The client whose sandboxes run code. */
 export class E2B extends PlainE2B {
+  /** Sandboxes, with this client's options. */
   declare readonly Sandbox: typeof Sandbox;
 
   protected override sandboxClass(bound: E2BClientOpts): typeof Sandbox {

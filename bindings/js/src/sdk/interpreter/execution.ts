@@ -13,6 +13,7 @@ export type RawData = {
 /** A line of output. */
 export class OutputMessage {
   constructor(
+    /** What was printed. */
     readonly line: string,
     /** In nanoseconds since 1970. */
     readonly timestamp: number,
@@ -20,6 +21,7 @@ export class OutputMessage {
     readonly error: boolean,
   ) {}
 
+  /** What was printed. */
   toString(): string {
     return this.line;
   }
@@ -42,15 +44,25 @@ const KINDS = ['text', 'html', 'markdown', 'svg', 'png', 'jpeg', 'pdf', 'latex',
 
 /** A value of the last line of code, or what it displayed, in each form that it has. Pictures are base64. */
 export class Result {
+  /** Plain text. */
   readonly text?: string;
+  /** HTML. */
   readonly html?: string;
+  /** Markdown. */
   readonly markdown?: string;
+  /** A drawing as SVG. */
   readonly svg?: string;
+  /** A picture as PNG, base64. */
   readonly png?: string;
+  /** A picture as JPEG, base64. */
   readonly jpeg?: string;
+  /** A page as PDF, base64. */
   readonly pdf?: string;
+  /** LaTeX. */
   readonly latex?: string;
+  /** JSON. */
   readonly json?: string;
+  /** JavaScript. */
   readonly javascript?: string;
   /** A table's columns. */
   readonly data?: Record<string, unknown>;
@@ -96,7 +108,9 @@ export class Result {
 
 /** What was printed. */
 export interface Logs {
+  /** To standard output, piece by piece. */
   stdout: string[];
+  /** To standard error, piece by piece. */
   stderr: string[];
 }
 
@@ -118,6 +132,7 @@ export class Execution {
     return this.results.find((result) => result.isMainResult)?.text;
   }
 
+  /** What it is as JSON. */
   toJSON(): { results: Result[]; logs: Logs; error: ExecutionError | undefined } {
     const { results, logs, error } = this;
     return { results, logs, error };

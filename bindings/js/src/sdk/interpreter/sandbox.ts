@@ -20,7 +20,9 @@ export type RunCodeLanguage = 'python' | 'javascript' | 'typescript' | 'r' | 'ja
 
 /** A context: code in it sees what ran in it before. */
 export interface Context {
+  /** Its id. */
   id: string;
+  /** Its language. */
   language: string;
   /** Where its code runs. */
   cwd: string;

@@ -8,11 +8,13 @@ export const ALL_TRAFFIC = '0.0.0.0/0';
 
 /** What is done to requests: headers that are set. */
 export interface SandboxNetworkTransform {
+  /** Headers that are set, by name. */
   headers?: Record<string, string> | undefined;
 }
 
 /** What a rule can be made from: placeholders of the sandbox's tokens. */
 export interface SandboxNetworkTransformContext {
+  /** Placeholders of the sandbox's tokens, by their names. */
   iam: { tokens: Record<string, string> };
 }
 
@@ -21,11 +23,13 @@ export type SandboxNetworkTransformResolver = (ctx: SandboxNetworkTransformConte
 
 /** One rule of a host. */
 export interface SandboxNetworkRule {
+  /** What is done to a request, or a function that says it. */
   transform?: SandboxNetworkTransform | SandboxNetworkTransformResolver | undefined;
 }
 
 /** A rule as it is told. */
 export interface SandboxNetworkRuleInfo {
+  /** What is done to a request. */
   transform?: SandboxNetworkTransform | undefined;
 }
 
@@ -36,6 +40,7 @@ export type SandboxNetworkRules = Record<string, SandboxNetworkRule[]> | Map<str
 export interface SandboxNetworkSelectorContext {
   /** All addresses. */
   allTraffic: string;
+  /** The rules, by host. */
   rules: Map<string, SandboxNetworkRule[]>;
 }
 
@@ -44,14 +49,19 @@ export type SandboxNetworkSelector = string[] | ((ctx: SandboxNetworkSelectorCon
 
 /** A proxy that a sandbox's own requests go through. */
 export interface SandboxEgressProxyOpts {
+  /** Its host and port. */
   address: string;
+  /** As whom it is used. */
   username?: string | undefined;
+  /** The password of that name. */
   password?: string | undefined;
 }
 
 /** The same, as it is told. */
 export interface SandboxEgressProxyInfo {
+  /** Its host and port. */
   address: string;
+  /** As whom it is used. */
   username?: string | undefined;
 }
 
@@ -63,6 +73,7 @@ export interface SandboxNetworkOpts {
   denyOut?: SandboxNetworkSelector | undefined;
   /** What is done to its requests, by host. */
   rules?: SandboxNetworkRules | undefined;
+  /** A proxy that its requests go through. */
   egressProxy?: SandboxEgressProxyOpts | undefined;
   /** Whether its ports are reached without its traffic token. Default of the service: true. */
   allowPublicTraffic?: boolean | undefined;
@@ -74,21 +85,33 @@ export interface SandboxNetworkOpts {
 
 /** What `updateNetwork` sets; what is left out is cleared. */
 export interface SandboxNetworkUpdate {
+  /** What it reaches although `denyOut` says otherwise. */
   allowOut?: SandboxNetworkSelector | undefined;
+  /** What it does not reach. */
   denyOut?: SandboxNetworkSelector | undefined;
+  /** What is done to its requests, by host. */
   rules?: SandboxNetworkRules | undefined;
+  /** A proxy that its requests go through. */
   egressProxy?: SandboxEgressProxyOpts | undefined;
+  /** Whether it reaches the internet. */
   allowInternetAccess?: boolean | undefined;
 }
 
 /** A sandbox's network as it is told. */
 export interface SandboxNetworkInfo {
+  /** What it reaches although `denyOut` says otherwise. */
   allowOut?: string[] | undefined;
+  /** What it does not reach. */
   denyOut?: string[] | undefined;
+  /** What is done to its requests, by host. */
   rules?: Record<string, SandboxNetworkRuleInfo[]> | undefined;
+  /** The proxy that its requests go through. */
   egressProxy?: SandboxEgressProxyInfo | undefined;
+  /** Whether its ports are reached without its traffic token. */
   allowPublicTraffic?: boolean | undefined;
+  /** What its servers see as `Host`. */
   maskRequestHost?: string | undefined;
+  /** Ports whose servers speak https. */
   httpsPorts?: number[] | undefined;
 }
 
@@ -99,6 +122,7 @@ export type SandboxIamTokenType = 'JWT-SVID' | (string & {});
 export interface SandboxIamToken {
   /** Whom it is for. */
   audience: string;
+  /** Its kind. */
   tokenType: SandboxIamTokenType;
 }
 

@@ -75,7 +75,9 @@ export class Sandbox extends SandboxApi {
   /** What requests to its ports carry as `e2b-traffic-access-token` where they are not public. */
   readonly trafficAccessToken?: string;
 
+  /** How it is reached. */
   protected readonly connectionConfig: ConnectionConfig;
+  /** The daemon in it. */
   protected readonly envd: Envd;
   private readonly opts: ConnectionOpts;
   private readonly fate: Made['fate'];

@@ -10,6 +10,7 @@ import type { SandboxUrlOpts } from './types.ts';
 export interface SignatureOpts {
   /** As it is given, unresolved. */
   path: string;
+  /** Whether the file is downloaded or uploaded. */
   operation: 'read' | 'write';
   /** As whom; `undefined`: the template's user. */
   user: string | undefined;

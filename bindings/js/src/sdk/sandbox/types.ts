@@ -158,36 +158,53 @@ export type SandboxState = 'running' | 'paused';
 
 /** How a sandbox's life ends, as it is told. */
 export interface SandboxInfoLifecycle {
+  /** What happens at the end of its time. */
   onTimeout: 'pause' | 'kill';
+  /** Whether a request wakes it. */
   autoResume: boolean;
 }
 
 /** A sandbox as the control plane describes it. */
 export interface SandboxInfo {
+  /** Its id. */
   sandboxId: string;
+  /** The id of its template. */
   templateId: string;
   /** The template's name. */
   name?: string | undefined;
+  /** The texts to find it by, without this package's own. */
   metadata: Record<string, string>;
+  /** When it started. */
   startedAt: Date;
+  /** When its time ends. */
   endAt: Date;
+  /** What it does. */
   state: SandboxState;
+  /** Its processors. */
   cpuCount: number;
   /** In MiB. */
   memoryMB: number;
+  /** The version of the daemon in it. */
   envdVersion: string;
+  /** Whether it reaches the internet, where that is told. */
   allowInternetAccess?: boolean | undefined;
+  /** What it reaches, where that is told. */
   network?: SandboxNetworkInfo | undefined;
+  /** How its life ends, where that is told. */
   lifecycle?: SandboxInfoLifecycle | undefined;
+  /** Its volumes, and where they appear. */
   volumeMounts?: Array<{ name: string; path: string }> | undefined;
+  /** The domain below which its ports are. */
   sandboxDomain?: string | undefined;
 }
 
 /** What a sandbox used at a time. */
 export interface SandboxMetrics {
+  /** When it was so. */
   timestamp: Date;
   /** In percent of all its processors. */
   cpuUsedPct: number;
+  /** Its processors. */
   cpuCount: number;
   /** In bytes. */
   memUsed: number;
@@ -203,6 +220,8 @@ export interface SandboxMetrics {
 
 /** A snapshot. */
 export interface SnapshotInfo {
+  /** Its id, of which sandboxes can be created. */
   snapshotId: string;
+  /** Its names. */
   names: string[];
 }

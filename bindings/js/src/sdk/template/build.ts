@@ -45,9 +45,13 @@ const UPLOAD_TIMEOUT = 3_600_000;
 export interface BuildInfo {
   /** @deprecated Its name. */
   alias: string;
+  /** The template's name, as it was given. */
   name: string;
+  /** The build's tags. */
   tags: string[];
+  /** The template's id. */
   templateId: string;
+  /** The build's id. */
   buildId: string;
 }
 

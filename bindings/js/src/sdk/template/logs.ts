@@ -6,11 +6,15 @@ export type LogEntryLevel = 'debug' | 'info' | 'warn' | 'error';
 /** A line of a build's log. */
 export class LogEntry {
   constructor(
+    /** When it was written. */
     readonly timestamp: Date,
+    /** How important it is. */
     readonly level: LogEntryLevel,
+    /** What it says, without colours. */
     readonly message: string,
   ) {}
 
+  /** The line as a text. */
   toString(): string {
     return `[${this.timestamp.toISOString()}] [${this.level}] ${this.message}`;
   }
@@ -35,20 +39,27 @@ export type TemplateBuildStatus = 'building' | 'waiting' | 'ready' | 'error';
 
 /** Why a build failed. */
 export interface BuildStatusReason {
+  /** What went wrong. */
   message: string;
   /** Which step it was. */
   step?: string | undefined;
+  /** The lines of the log that tell of it. */
   logEntries: LogEntry[];
 }
 
 /** How far a build is, with its log from an offset on. */
 export interface TemplateBuildStatusResponse {
+  /** The build's id. */
   buildID: string;
+  /** The template's id. */
   templateID: string;
+  /** How far it is. */
   status: TemplateBuildStatus;
+  /** The log from the offset on. */
   logEntries: LogEntry[];
   /** The same as lines. */
   logs: string[];
+  /** Why it failed. */
   reason?: BuildStatusReason | undefined;
 }
 

@@ -44,14 +44,19 @@ export type GetBuildStatusOptions = ConnectionOpts & {
 
 /** A tag of a template. */
 export interface TemplateTag {
+  /** Its name. */
   tag: string;
+  /** The build that it names. */
   buildId: string;
+  /** When it was assigned. */
   createdAt: Date;
 }
 
 /** What tags were assigned to. */
 export interface TemplateTagInfo {
+  /** The build that they name. */
   buildId: string;
+  /** All that were assigned. */
   tags: string[];
 }
 

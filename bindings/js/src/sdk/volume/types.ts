@@ -4,12 +4,15 @@ import type { Logger } from '../config.ts';
 
 /** A volume. */
 export interface VolumeInfo {
+  /** Its id. */
   volumeId: string;
+  /** Its name. */
   name: string;
 }
 
 /** A volume, with what is needed to read and write it. */
 export interface VolumeAndToken extends VolumeInfo {
+  /** What its content is reached by. */
   token: string;
   /** Where its content is, where that is not at `api.<domain>`. */
   domain?: string | undefined;
@@ -21,14 +24,17 @@ export interface VolumeApiOpts {
   token?: string | undefined;
   /** Default: the volume's, else `E2B_DOMAIN`, else `e2b.app`. */
   domain?: string | undefined;
+  /** Uses a service on this machine. */
   debug?: boolean | undefined;
   /** Default: `E2B_VOLUME_API_URL`, else `https://api.<domain>`. */
   apiUrl?: string | undefined;
   /** In **milliseconds**; 0: no limit. Default: 60,000; of files: 3,600,000. */
   requestTimeoutMs?: number | undefined;
+  /** Gets a line for each thing worth telling. */
   logger?: Logger | undefined;
   /** More headers. */
   headers?: Record<string, string> | undefined;
+  /** A proxy's URL. Only the native transport has one. */
   proxy?: string | undefined;
   /** Aborts the request; its reason is thrown. */
   signal?: AbortSignal | undefined;

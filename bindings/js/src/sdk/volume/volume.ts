@@ -52,8 +52,11 @@ export class Volume extends ClientFactory {
   readonly name: string;
   /** What its content is reached by. */
   readonly token: string;
+  /** Where its content is, where that is not the service's own domain. */
   readonly domain?: string;
+  /** Whether it is on this machine. */
   readonly debug?: boolean;
+  /** The proxy's URL, as it was given. */
   readonly proxy?: string;
   private readonly opts: ConnectionOpts;
 

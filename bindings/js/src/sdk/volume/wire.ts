@@ -2,9 +2,13 @@
 
 /** What an entry is. */
 export enum VolumeFileType {
+  /** None of the others. */
   UNKNOWN = 'unknown',
+  /** A file. */
   FILE = 'file',
+  /** A directory. */
   DIRECTORY = 'directory',
+  /** A symbolic link. */
   SYMLINK = 'symlink',
 }
 
@@ -12,6 +16,7 @@ export enum VolumeFileType {
 export interface VolumeEntryStat {
   /** The last part of its path. */
   name: string;
+  /** What it is. */
   type: VolumeFileType;
   /** From the volume's root on. */
   path: string;
