@@ -2,6 +2,7 @@
 
 import type { ConnectionOpts } from './config.ts';
 import { ConnectionConfig } from './config.ts';
+import { hide } from './runtime.ts';
 import { createsOf, type Leftover } from './sandbox/once.ts';
 import { Sandbox } from './sandbox/sandbox.ts';
 import { Secret } from './secret.ts';
@@ -35,19 +36,20 @@ export class E2B {
   constructor(opts: E2BClientOpts = {}) {
     // Checked here rather than at the first call.
     this.config = new ConnectionConfig(opts);
+    hide(this, 'config');
     const bound = { ...opts };
     this.Sandbox = this.sandboxClass(bound);
     this.Volume = class extends Volume {
       protected static override readonly boundOpts = bound;
     };
-    this.Template = callable(
-      class extends TemplateBase {
-        protected static override readonly boundOpts = bound;
-      },
-    );
+    const template = class extends TemplateBase {
+      protected static override readonly boundOpts = bound;
+    };
+    this.Template = callable(template);
     this.Secret = class extends Secret {
       protected static override readonly boundOpts = bound;
     };
+    for (const bindsOpts of [this.Sandbox, this.Volume, template, this.Secret]) hide(bindsOpts, 'boundOpts');
   }
 
   /** The class of this client's sandboxes. */
@@ -55,6 +57,11 @@ export class E2B {
     return class extends Sandbox {
       protected static override readonly boundOpts = bound;
     };
+  }
+
+  /** What it is as JSON: where it connects to, and no secret. */
+  toJSON(): { apiUrl: string; domain: string } {
+    return { apiUrl: this.config.apiUrl, domain: this.config.domain };
   }
 
   /** Finds out what became of a create: see {@link Sandbox.resolve}. */

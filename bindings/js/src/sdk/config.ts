@@ -5,7 +5,7 @@ import type { Transport } from '../transport.ts';
 import { baseUrl, checkDomain, DEFAULT_DOMAIN, directBase, ENVD_PORT, hostOf, sandboxBase } from './endpoints.ts';
 import { env } from './env.ts';
 import { AuthenticationError, InvalidArgumentError } from './errors.ts';
-import { isBrowser } from './runtime.ts';
+import { hide, isBrowser } from './runtime.ts';
 import { type Sender, senderOf } from './transport/sender.ts';
 import { milliseconds, texts, whole } from './validate.ts';
 
@@ -171,6 +171,7 @@ export class ConnectionConfig {
     this.createOptions = createOptions(opts);
     const { fetch, transport, proxy } = opts;
     this.sender = senderOf({ fetch, transport, proxy });
+    hide(this, 'apiKey', 'headers', 'proxy', 'sender');
   }
 
   /** Options of a call over those of its object; what a call leaves out, or gives as `undefined`, is the object's. */

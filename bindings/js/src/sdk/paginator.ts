@@ -4,6 +4,7 @@ import { type ApiRequest, callApiWithHeaders } from './api/control-plane.ts';
 import { ConnectionConfig, type ConnectionOpts } from './config.ts';
 import { query } from './endpoints.ts';
 import { SandboxError } from './errors.ts';
+import { hide } from './runtime.ts';
 import { whole } from './validate.ts';
 
 /** A list, page by page. `for await (const item of paginator)` gives all that is left. */
@@ -19,6 +20,7 @@ export abstract class Paginator<T, O extends ConnectionOpts = ConnectionOpts> {
     if (opts !== undefined) this.opts = opts;
     if (limit !== undefined) this.limit = whole('limit', limit, 1, 100);
     this.token = nextToken;
+    hide(this, 'opts');
   }
 
   /** Whether there is another page. */

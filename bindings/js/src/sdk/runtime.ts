@@ -31,6 +31,15 @@ export function canStreamUploads(): boolean {
   return streams;
 }
 
+/** Keeps properties out of what is logged or written as JSON: they hold secrets. They are read as before. */
+export function hide<T extends object>(target: T, ...names: string[]): void {
+  for (const name of names) {
+    const value = (target as Record<string, unknown>)[name];
+    if (value !== undefined)
+      Object.defineProperty(target, name, { value, enumerable: false, writable: true, configurable: true });
+  }
+}
+
 /** Waits, and less long where the signal is aborted, whose reason is then thrown. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -1,6 +1,8 @@
 /** What needs no server. */
 
+import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
+import { E2B, Sandbox, Template, Volume } from '../../src/index.ts';
 import type { CommandEvent } from '../../src/sdk/commands/events.ts';
 import { Feeds } from '../../src/sdk/commands/feeds.ts';
 import { waitBefore } from '../../src/sdk/commands/follow.ts';
@@ -11,6 +13,7 @@ import * as errors from '../../src/sdk/errors.ts';
 import { InvalidArgumentError, OnceboxError, SandboxError, TimeoutError } from '../../src/sdk/errors.ts';
 import { contentRange, validatorOf } from '../../src/sdk/files/validator.ts';
 import { isPlain } from '../../src/sdk/files/write.ts';
+import { Credentials } from '../../src/sdk/git/credentials.ts';
 import { createsOf } from '../../src/sdk/sandbox/once.ts';
 import { metadataFilter } from '../../src/sdk/sandbox/paginators.ts';
 import { getSignature } from '../../src/sdk/sandbox/signature.ts';
@@ -239,6 +242,27 @@ describe('options', () => {
       expect(String(error)).not.toMatch(/hunter2/);
     }
   });
+});
+
+test('secrets are in nothing that is logged or written as JSON', () => {
+  const opts = { apiKey: 'hunter2', apiHeaders: { 'X-Key': 'hunter2' }, domain: 'own.example' };
+  const tokens = { envdAccessToken: 'hunter2', trafficAccessToken: 'hunter2' };
+  const sandbox = new Sandbox({ ...opts, ...tokens, sandboxId: 'i0', envdVersion: '1.0.0' });
+  const volume = new Volume('v', 'name', 'hunter2', undefined, undefined, undefined, opts);
+  const recipe = Template().fromImage('x', { username: 'me', password: 'hunter2' });
+  for (const object of [
+    sandbox,
+    volume,
+    recipe,
+    new E2B(opts),
+    new ConnectionConfig(opts),
+    Sandbox.list(opts),
+    new Credentials('me', 'hunter2'),
+  ]) {
+    expect(inspect(object, { depth: 20 })).not.toMatch(/hunter2/);
+    expect(JSON.stringify(object)).not.toMatch(/hunter2/);
+  }
+  expect([volume.token, sandbox.trafficAccessToken]).toEqual(['hunter2', 'hunter2']);
 });
 
 test('errors have their own names, the official parents, and one root', () => {

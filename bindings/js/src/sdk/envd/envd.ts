@@ -13,6 +13,7 @@ import {
   SandboxUnreachableError,
   SupersededError,
 } from '../errors.ts';
+import { hide } from '../runtime.ts';
 import type { Answer, Call, CallBody } from '../transport/sender.ts';
 import { milliseconds } from '../validate.ts';
 import { pack } from './envelope.ts';
@@ -76,7 +77,9 @@ export class Envd {
     readonly identity: Identity,
     private readonly port: number = ENVD_PORT,
     private readonly plane: Plane = 'envd',
-  ) {}
+  ) {
+    hide(this, 'identity');
+  }
 
   /** The options it is reached by. */
   get config(): ConnectionConfig {

@@ -6,6 +6,7 @@
 
 import type { Commands } from '../commands/commands.ts';
 import { type CommandResult, InvalidArgumentError, UnsupportedError } from '../errors.ts';
+import { hide } from '../runtime.ts';
 import { quote } from '../shell.ts';
 import { at, failure, git, runProgram, without } from './run.ts';
 import type { GitRequestOpts } from './types.ts';
@@ -29,6 +30,7 @@ export class Credentials {
     private readonly username: string,
     readonly password: string,
   ) {
+    hide(this, 'username', 'password');
     for (const [what, text] of [
       ['username', username],
       ['password', password],

@@ -8,6 +8,7 @@ import { SandboxError, TemplateError } from '../errors.ts';
 import { Filesystem } from '../files/filesystem.ts';
 import { Git } from '../git/git.ts';
 import { Pty } from '../pty.ts';
+import { hide } from '../runtime.ts';
 import { quote } from '../shell.ts';
 import { sandboxId as checked } from '../validate.ts';
 import { SandboxApi } from './api.ts';
@@ -108,6 +109,7 @@ export class Sandbox extends SandboxApi {
     this.commands = new Commands(this.envd);
     this.pty = new Pty(this.envd);
     this.git = new Git(this.commands);
+    hide(this, 'opts', 'connectionConfig', 'envd', 'trafficAccessToken', 'fate');
   }
 
   /** Lists sandboxes, running and paused. */
@@ -328,6 +330,7 @@ export class Sandbox extends SandboxApi {
         envs: { GATEWAY_ACCESS_TOKEN: token },
       });
       this.mcpToken = token;
+      hide(this, 'mcpToken');
     } catch (cause) {
       await this.kill();
       throw new SandboxError('could not start the MCP gateway; the sandbox was killed', { cause });

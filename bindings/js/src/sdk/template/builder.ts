@@ -2,6 +2,7 @@
 
 import { platform } from '#platform';
 import { InvalidArgumentError, TemplateError } from '../errors.ts';
+import { hide } from '../runtime.ts';
 import { quote } from '../shell.ts';
 import { text, variables, whole } from '../validate.ts';
 import { readDockerfile } from './dockerfile.ts';
@@ -45,6 +46,7 @@ export class TemplateBuilder implements TemplateFinal {
     const { fileContextPath, fileIgnorePatterns = [] } = options;
     const context = fileContextPath === undefined ? undefined : pathText('fileContextPath', fileContextPath);
     this.recipe = emptyRecipe(context, [...fileIgnorePatterns]);
+    hide(this, 'recipe');
   }
 
   /** Copies files of this machine, relative to the context, into the template. Needs Node, Bun or Deno. */
@@ -106,8 +108,7 @@ export class TemplateBuilder implements TemplateFinal {
   }
 
   /** Installs Python packages, or what is in the working directory. `g`: for all, as root. Default: true. */
-  pipInstall(packages?: Packages, options: { g?: boolean } = {}): this {
-    const { g = true } = options;
+  pipInstall(packages?: Packages, { g = true }: { g?: boolean } = {}): this {
     const what = packages === undefined ? ' .' : words('packages', packages);
     return this.line(`pip install${g ? '' : ' --user'}${what}`, g ? 'root' : undefined);
   }

@@ -8,6 +8,7 @@ import { SandboxError, VolumeError, VolumeNotFoundError, VolumePathNotFoundError
 import { type FileData, prepare } from '../files/data.ts';
 import { type Get, readAs } from '../files/download.ts';
 import { ClientFactory } from '../paginator.ts';
+import { hide } from '../runtime.ts';
 import type { Answer, CallBody } from '../transport/sender.ts';
 import { milliseconds, text, whole } from '../validate.ts';
 import type {
@@ -77,6 +78,7 @@ export class Volume extends ClientFactory {
     if (debug !== undefined) this.debug = debug;
     if (proxy !== undefined) this.proxy = proxy;
     this.opts = opts;
+    hide(this, 'token', 'opts', 'proxy');
   }
 
   /**
