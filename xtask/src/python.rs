@@ -47,6 +47,7 @@ fn test_all(root: &Path) -> Result<(), String> {
     let site = site_packages(&python)?;
     run(package(root, &python).args(["-m", "mypy", "--config-file", "pyproject.toml", "-p", "oncebox"]))?;
     run(package(root, &python).args(["-m", "pyright", "--pythonpath"]).arg(&python))?;
+    docs(root, &python)?;
     run(package(root, &python)
         .args(["-m", "pytest", "-q"])
         .env("ONCEBOX_TEST_INSTALLED_IN", site)
@@ -64,6 +65,15 @@ fn test_all(root: &Path) -> Result<(), String> {
         smoke(root, name, &other, &wheel)?;
     }
     Ok(())
+}
+
+/// The reference, from docstrings, in `target/python-docs`.
+fn docs(root: &Path, python: &Path) -> Result<(), String> {
+    let folder = target_folder(root).join("python-docs");
+    run(package(root, python)
+        .args(["-W", "error", "-m", "pdoc", "--docformat", "restructuredtext", "--output-directory"])
+        .arg(folder)
+        .args(["oncebox", "oncebox.exceptions", "oncebox.testing"]))
 }
 
 /// The wheel on another Python: installed, imported, used.

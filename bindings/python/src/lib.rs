@@ -16,6 +16,7 @@ mod options;
 mod pending;
 mod runtime;
 mod sandbox;
+mod vectors;
 
 use pyo3::prelude::*;
 
@@ -45,6 +46,8 @@ mod _core {
     use super::runtime::{after_fork_in_child, after_fork_in_parent, before_fork, is_running, shut_down};
     #[pymodule_export]
     use super::sandbox::{Sandbox, SandboxPages, SnapshotPages};
+    #[pymodule_export]
+    use super::vectors::judge_vector;
     use super::*;
 
     #[pymodule_init]

@@ -101,7 +101,56 @@ def exit_in_thread() -> None:
     make_and_kill(one)
 
 
+def exit_after_cancel() -> None:
+    """What a create that was given up made is cleared away before the interpreter ends."""
+    import asyncio
+
+    import oncebox
+
+    options = {"api_key": "local", "api_url": URL, "sandbox_url": URL, "http_version": "1.1", "settle": 0.5}
+
+    async def give_up() -> None:
+        task = asyncio.ensure_future(oncebox.AsyncSandbox.create(metadata={"given": "up"}, **options))
+        await asyncio.sleep(0.15)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(give_up())
+
+
+def fork_in_loop() -> None:
+    """The parent's loop runs while the process forks; the child has loops of its own."""
+    import asyncio
+
+    import oncebox
+
+    options = {"api_key": "local", "api_url": URL, "sandbox_url": URL, "http_version": "1.1"}
+
+    async def work() -> bool:
+        return await (await oncebox.AsyncSandbox.create(**options)).kill()
+
+    async def main() -> list[bool]:
+        # In development mode a loop that was held up says so, and a fork holds it up.
+        asyncio.get_running_loop().slow_callback_duration = 60
+        others = [asyncio.ensure_future(work()) for _ in range(3)]
+        await asyncio.sleep(0)
+
+        def in_child_loop() -> None:
+            # The parent's loop is not this process's: asyncio itself says so.
+            assert asyncio._get_running_loop() is None
+            assert asyncio.run(work())
+            # Not through the parent's frames, which would run the parent's loop on.
+            os._exit(0)
+
+        assert in_child(in_child_loop) == 0
+        return await asyncio.gather(*others)
+
+    assert asyncio.run(main()) == [True] * 3
+
+
 {
+    "exit_after_cancel": exit_after_cancel,
+    "fork_in_loop": fork_in_loop,
     "fork": fork,
     "fork_busy": fork_busy,
     "fork_imported": fork_imported,

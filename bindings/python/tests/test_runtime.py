@@ -51,6 +51,18 @@ def test_one_client_in_one_loop_after_another(client: _core.Client, run: Run) ->
     assert run(work) is True
 
 
+def test_the_io_thread_stands_still_while_the_process_forks(client: _core.Client) -> None:
+    run_sync(client.close())
+    _core.before_fork()
+    try:
+        operation = client.close()
+        time.sleep(0.2)
+        assert operation.notify(_core.Completions(), 0) is False
+    finally:
+        _core.after_fork_in_parent()
+    assert run_sync(operation) == []
+
+
 def test_a_deadline_is_an_error_with_its_history(silent: tuple[_core.Client, socket]) -> None:
     client, _ = silent
     with pytest.raises(OutcomeUnknownException, match="request_timeout") as caught:
@@ -160,8 +172,23 @@ def test_an_unknown_option_is_refused() -> None:
 CHILD = Path(__file__).parent / "child.py"
 
 
-@pytest.mark.parametrize("case", ["fork", "fork_busy", "fork_imported", "multiprocessing", "exit", "exit_in_thread"])
+CASES = ["fork", "fork_busy", "fork_imported", "fork_in_loop", "multiprocessing", "exit", "exit_in_thread"]
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_in_a_process_of_its_own(local_server: LocalServer, case: str) -> None:
+    in_process(local_server, case)
+
+
+def test_the_end_waits_until_a_create_is_cleared_away() -> None:
+    # A server of its own: another test's process may end late.
+    with LocalServer() as server:
+        server.set_faults({"rules": [{"on": ["create"], "fault": {"latency": 0.4}}]})
+        in_process(server, "exit_after_cancel")
+        assert server.effects()["counts"] == {"createSandbox": 1, "killSandbox": 1}
+
+
+def in_process(local_server: LocalServer, case: str) -> None:
     done = subprocess.run(
         [sys.executable, "-X", "dev", "-W", "ignore::DeprecationWarning", str(CHILD), case, local_server.url],
         capture_output=True,
