@@ -3,11 +3,11 @@
 import { CALL, type CallPlan, carriesOutcome } from '../native/protocol.ts';
 import type { Engine } from '../policy/engine.ts';
 import type { Outcome, Responded } from '../policy/types.ts';
-import { ABORTED, anySignal, orAborted, timer } from './clock.ts';
+import { ABORTED, orAborted } from './clock.ts';
 import { edgeAnswer } from './edge.ts';
 import type { FetchInput } from './request.ts';
 import { classifyThrown } from './runtime-errors.ts';
-import type { Watch } from './watch.ts';
+import { Limit, type Watch } from './watch.ts';
 
 /** How a response is taken. */
 export interface Reading {
@@ -43,17 +43,25 @@ export interface Making {
 
 /** Makes one attempt. It never throws. */
 export async function makeAttempt(making: Making): Promise<Made> {
-  const limit = new AttemptLimit(making.watch, making.attemptTimeoutMs);
+  const { watch, attemptTimeoutMs: ms } = making;
+  const limit = new Limit(
+    watch.signal,
+    ms === 0 ? undefined : ms,
+    () => `the attempt took ${ms} ms (attemptTimeoutMs)`,
+  );
+  let handedOn: Response | undefined;
   try {
     const [input, init] = making.request(limit.signal);
     const { fetch } = making;
     const response = await orAborted(fetch(input, single(init, making.reading)), limit.signal, discard);
     if (response === ABORTED) return ended(making.watch, limit);
-    return await answered(response, making, limit);
+    const made = await answered(response, making, limit);
+    if (making.reading.read === 'stream') handedOn = made.response;
+    return made;
   } catch (thrown) {
     return failed(thrown, making.watch, limit);
   } finally {
-    limit.stop();
+    limit.stop(handedOn);
   }
 }
 
@@ -79,28 +87,7 @@ export function discard(response: Response): void {
   }
 }
 
-/** `attemptTimeoutMs`, and the call's own end. */
-class AttemptLimit {
-  readonly signal: AbortSignal | undefined;
-  passed = false;
-  readonly stop: () => void;
-
-  constructor(watch: Watch, ms: number) {
-    if (ms === 0) {
-      this.signal = watch.signal;
-      this.stop = () => {};
-      return;
-    }
-    const controller = new AbortController();
-    this.signal = anySignal(watch.signal === undefined ? [controller.signal] : [watch.signal, controller.signal]);
-    this.stop = timer(ms, () => {
-      this.passed = true;
-      controller.abort(new DOMException(`the attempt took ${ms} ms (attemptTimeoutMs)`, 'TimeoutError'));
-    });
-  }
-}
-
-async function answered(response: Response, making: Making, limit: AttemptLimit): Promise<Made> {
+async function answered(response: Response, making: Making, limit: Limit): Promise<Made> {
   const { reading, engine } = making;
   const base = responded(response, engine);
   if (reading.read === 'stream') {
@@ -136,7 +123,7 @@ export function responded(response: Response, engine: Engine): Responded {
 }
 
 /** What the proxy in front of sandboxes says. The response itself stays unread. */
-async function edgeOf(response: Response, limit: AttemptLimit): Promise<Responded['edge']> {
+async function edgeOf(response: Response, limit: Limit): Promise<Responded['edge']> {
   if (edgeAnswer(response.status, ANY_MESSAGE) === undefined) return undefined;
   const copy = response.clone();
   const body = await orAborted(readWhole(copy, EDGE_BODY_LIMIT), limit.signal).catch(() => ABORTED);
@@ -192,16 +179,19 @@ function messageOf(bytes: Uint8Array): string {
 }
 
 /** An abort came first. `fetch` does not say what it had written by then, so it counts as sent. */
-function ended(watch: Watch, limit: AttemptLimit): Made {
+function ended(watch: Watch, limit: Limit): Made {
   if (watch.timedOut !== undefined) return { outcome: { kind: 'timed_out', sent: true } };
   if (watch.cancelled) return { outcome: { kind: 'cancelled', sent: true }, thrown: { value: watch.reason } };
-  const detail = limit.passed ? 'waited for the answer' : '';
-  return { outcome: { kind: 'sent_unknown', cause: limit.passed ? 'attempt_timeout' : 'opaque', detail } };
+  const detail = limit.passed === undefined ? '' : 'waited for the answer';
+  return {
+    outcome: { kind: 'sent_unknown', cause: limit.passed === undefined ? 'opaque' : 'attempt_timeout', detail },
+  };
 }
 
-function failed(value: unknown, watch: Watch, limit: AttemptLimit): Made {
+function failed(value: unknown, watch: Watch, limit: Limit): Made {
   const thrown = { value };
-  if (watch.timedOut !== undefined || (limit.passed && !watch.cancelled)) return { ...ended(watch, limit), thrown };
+  if (watch.timedOut !== undefined || (limit.passed !== undefined && !watch.cancelled))
+    return { ...ended(watch, limit), thrown };
   // What the transport itself knows beats what its words look like.
   if (!watch.cancelled && carriesOutcome(value) && value.outcome) return { outcome: value.outcome, thrown };
   const proof = classifyThrown(value, watch.cancelled);

@@ -57,6 +57,8 @@ class Running {
   private readonly watch: Watch;
   private readonly records: Attempt[] = [];
   private waitsFor = 'an answer';
+  /** The response whose body the caller reads. */
+  private handedOn: Response | undefined;
 
   private readonly call: Call;
   private readonly means: Means;
@@ -69,7 +71,7 @@ class Running {
   }
 
   stop(): void {
-    this.watch.stop();
+    this.watch.stop(this.handedOn);
   }
 
   async attempts(engine: Engine): Promise<Answer> {
@@ -149,6 +151,7 @@ class Running {
       const message = `${this.call.request.method} ${shown(this.call.request.url)} failed:\n${describeAttempts(attempts)}`;
       throw withHistory(new DOMException(message, 'NetworkError'), attempts);
     }
+    if (this.call.reading.read === 'stream') this.handedOn = made.response;
     return { response: withHistory(made.response, attempts), body: made.body, attempts };
   }
 
@@ -180,23 +183,23 @@ class Running {
 
   /** Seconds since the call began. */
   private elapsed(): number {
-    return (this.means.now() - this.began) / 1000;
+    return Math.max(0, (this.means.now() - this.began) / 1000);
   }
 }
 
 /** Tells the log of an attempt. */
 function tell({ request: { method, url }, operation }: Call, means: Means, attempt: Attempt): void {
+  const event: LogEvent = {
+    method,
+    url: shown(url),
+    operation,
+    attempt,
+    text: `${method} ${shown(url)}, attempt ${attempt.number} ${describeAttempt(attempt)}`,
+  };
+  // A log must not decide what becomes of a call, nor of the process, should it be async.
   try {
-    means.log?.({
-      method,
-      url: shown(url),
-      operation,
-      attempt,
-      text: `${method} ${shown(url)}, attempt ${attempt.number} ${describeAttempt(attempt)}`,
-    });
-  } catch {
-    // A log must not decide what becomes of a call.
-  }
+    Promise.resolve(means.log?.(event) as unknown).catch(() => {});
+  } catch {}
 }
 
 /** What the loop asks of a ledger. */

@@ -104,6 +104,7 @@ export class Caller {
     const watch = new Watch(request.signal, leftMs, () => `${request.method} ${call.operation.id} took ${leftMs} ms`);
     const elapsed = (): number => (this.means.now() - began) / 1000;
     const started = elapsed();
+    let handedOn: Response | undefined;
     try {
       const made = await makeAttempt({
         fetch: this.fetch,
@@ -114,9 +115,10 @@ export class Caller {
         request: (signal) => request.make(number, signal),
       });
       origin.note(made.outcome);
+      if (reading.read === 'stream') handedOn = made.response;
       return { ...made, started, ended: elapsed(), failedDials: origin.failedDials };
     } finally {
-      watch.stop();
+      watch.stop(handedOn);
       origin.leave();
     }
   }

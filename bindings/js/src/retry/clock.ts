@@ -1,4 +1,6 @@
-/** Time: timers that may be long, waits that an abort ends, and signals that follow several. */
+/** Time: timers that may be long, waits that an abort ends, and signals that follow others. */
+
+import { onAbort } from '../native/aborts.ts';
 
 /** Longer timers fire at once in every runtime. */
 const LONGEST_TIMER = 2 ** 31 - 1;
@@ -20,27 +22,33 @@ export function timer(ms: number, fire: () => void): () => void {
 /** Waits, in milliseconds. Aborted, it stops its timer and never settles: whoever aborts does not wait for it. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const onAbort = (): void => stop();
     const stop = timer(ms, () => {
-      signal?.removeEventListener('abort', onAbort);
+      forget?.();
       resolve();
     });
-    signal?.addEventListener('abort', onAbort, { once: true });
+    const forget = signal && onAbort(signal, stop);
   });
 }
 
-/** A signal that aborts when any of these does. */
-export function anySignal(signals: readonly AbortSignal[]): AbortSignal | undefined {
-  if (signals.length < 2) return signals[0];
-  // The runtime's own holds its sources weakly.
-  if (typeof AbortSignal.any === 'function') return AbortSignal.any([...signals]);
-  const controller = new AbortController();
-  for (const signal of signals) {
-    const follow = (): void => controller.abort(signal.reason);
-    if (signal.aborted) follow();
-    else signal.addEventListener('abort', follow, { once: true, signal: controller.signal });
+/** Takes what a controller follows off it, once nobody has the controller any more. */
+const collected =
+  typeof FinalizationRegistry === 'undefined' ? undefined : new FinalizationRegistry<() => void>((stop) => stop());
+
+/**
+ * Aborts a controller when a signal does, for as long as somebody has the controller: a signal may live as long as its
+ * process, and calls are many. Returns what takes that back.
+ *
+ * Not by `AbortSignal.any`, which in Node 20 leaves something on its sources with each call.
+ */
+export function follow(source: AbortSignal, controller: AbortController): () => void {
+  if (source.aborted) {
+    controller.abort(source.reason);
+    return () => {};
   }
-  return controller.signal;
+  const weak = new WeakRef(controller);
+  const stop = onAbort(source, () => weak.deref()?.abort(source.reason));
+  collected?.register(controller, stop);
+  return stop;
 }
 
 /** An abort came before what was waited for. */
@@ -61,13 +69,13 @@ export function orAborted<T>(
     const end = (settle: () => void): void => {
       if (!over) settle();
       over = true;
-      signal.removeEventListener('abort', onAbort);
+      forget();
     };
-    const onAbort = (): void => {
+    const aborted = (): void => {
       nextTurn(() => end(() => resolve(ABORTED)), 0);
     };
-    if (signal.aborted) onAbort();
-    else signal.addEventListener('abort', onAbort, { once: true });
+    const forget = signal.aborted ? () => {} : onAbort(signal, aborted);
+    if (signal.aborted) aborted();
     promise.then(
       (value) => {
         if (over) late?.(value);

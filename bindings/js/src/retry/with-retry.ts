@@ -1,4 +1,4 @@
-import type { CallFacts } from '../policy/types.ts';
+import type { CallFacts, Policy } from '../policy/types.ts';
 import { type Means, makeCall } from './call.ts';
 import { sleep } from './clock.ts';
 import { type Operation, permitOf, permitOfMethod } from './operations.ts';
@@ -49,6 +49,7 @@ export function withRetry(fetch?: typeof globalThis.fetch, options: RetryOptions
     requestTimeoutMs: given.requestTimeoutMs ?? DEFAULT_REQUEST_TIMEOUT_MS,
     attemptTimeoutMs: given.attemptTimeoutMs ?? 0,
   };
+  let policy: Policy | undefined;
   const retrying = async (input: FetchInput, init?: RequestInit): Promise<Response> => {
     const send = fetch ?? globalThis.fetch;
     if (send === retrying) throw new TypeError('fetch: the global fetch is this one; give withRetry the one to use');
@@ -70,7 +71,7 @@ export function withRetry(fetch?: typeof globalThis.fetch, options: RetryOptions
           request.headers.has(IDEMPOTENCY_KEY),
           given.idempotencyKeys ?? 'auto',
         ),
-        policy: (engine) => policyOf(engine, given),
+        policy: (engine) => (policy ??= policyOf(engine, given)),
         timeouts,
         reading: { read: 'stream', maxBytes: 0, edge: false },
       },

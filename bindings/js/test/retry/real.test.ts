@@ -2,8 +2,9 @@
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { getEnvdHealth, getSandbox, pauseSandbox } from '../../src/generated/operations.ts';
+import { loadEngine } from '../../src/policy/engine.ts';
 import { Caller } from '../../src/retry/caller.ts';
 import { attemptsOf, type RetryOptions, withRetry } from '../../src/retry.ts';
 
@@ -63,6 +64,9 @@ async function attempts(url: string, init: RequestInit = {}, options: RetryOptio
   const result = await withRetry(undefined, { ...quick, ...options })(url, init).catch((error: unknown) => error);
   return attemptsOf(result);
 }
+
+// Loading is not what is timed here.
+beforeAll(loadEngine);
 
 describe('an error of the runtime', () => {
   test('refused connection', async () => {

@@ -255,6 +255,9 @@ describe('log', () => {
       throw new Error('log');
     };
     expect((await withRetry(scripted(answer(200)), { log })(PLAIN)).status).toBe(200);
+    // A rejection that nobody handles would fail this run.
+    const later = () => Promise.reject(new Error('log')) as unknown as undefined;
+    expect((await withRetry(scripted(answer(200)), { log: later })(PLAIN)).status).toBe(200);
   });
 });
 
