@@ -1,6 +1,6 @@
 /** The local server, for tests: one process for each test file, with faults and the count of what really happened. */
 
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
@@ -14,10 +14,18 @@ const BINARY =
   process.env.ONCEBOX_BIN ??
   fileURLToPath(new URL('../../../../target/debug/oncebox', import.meta.url));
 
-/** Whether there is a local server to test against. */
-export const available = existsSync(BINARY);
+/** Whether there is a local server to test against, and what runs in its sandboxes stays in them. */
+export const available = whyNot() === undefined;
 
-if (!available) console.log(`SKIP sdk tests: there is no ${BINARY} (cargo build -p oncebox-cli, or ONCEBOX_BINARY)`);
+if (!available) console.log(`SKIP sdk: ${whyNot()}`);
+
+function whyNot(): string | undefined {
+  if (!existsSync(BINARY)) return `there is no ${BINARY} (cargo build -p oncebox-cli, or ONCEBOX_BINARY)`;
+  const told = spawnSync(BINARY, ['serve', '--explain-isolation', '--json'], { encoding: 'utf8' });
+  const { parts } = JSON.parse(told.stdout) as { parts: { name: string; isolated: boolean }[] };
+  const open = parts.filter(({ name, isolated }) => ['processes', 'files', 'users'].includes(name) && !isolated);
+  return open.length === 0 ? undefined : `this kernel does not isolate ${open.map(({ name }) => name).join(', ')}`;
+}
 
 /** A running local server. */
 export class Server {
