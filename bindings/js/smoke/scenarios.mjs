@@ -89,7 +89,27 @@ async function calls(fetch, plain) {
 /** A create whose first answer is lost after the sandbox was made. */
 async function create({ local }) {
   const sandbox = await Sandbox.create({ apiKey: 'local', apiUrl: local, sandboxUrl: local });
+  await used(sandbox);
   return sandbox.sandboxId;
+}
+
+/** A command's stream and bytes of files, there and back. */
+async function used(sandbox) {
+  const { stdout } = await sandbox.commands.run('echo out; echo err >&2', { onStderr: (text) => same(text, 'err\n') });
+  same(stdout, 'out\n');
+  const failed = await sandbox.commands.run('exit 3').catch((error) => error);
+  same(failed.exitCode, 3);
+  const bytes = Uint8Array.from({ length: 256 }, (_, at) => at);
+  await sandbox.files.write('smoke "bytes"', bytes);
+  same(String(await sandbox.files.read('smoke "bytes"', { format: 'bytes' })), String(bytes));
+  same(
+    (await sandbox.files.list('.')).some(({ name }) => name === 'smoke "bytes"'),
+    true,
+  );
+}
+
+function same(is, wanted) {
+  if (is !== wanted) throw new Error(`${JSON.stringify(is)} is not ${JSON.stringify(wanted)}`);
 }
 
 /** An error as `spec/runtime-errors.json` looks at it. */

@@ -18,7 +18,6 @@ import {
   SandboxNotFoundError,
   TimeoutError,
 } from '../errors.ts';
-import { isBrowser } from '../runtime.ts';
 import type { Sender } from '../transport/sender.ts';
 
 export type { Created, Leftover };
@@ -84,7 +83,7 @@ function requests(apiUrl: string, headers: Record<string, string>): MakeRequest 
       url: `${apiUrl}${path}${query(parts.query ?? {})}`,
       headers: { Accept: 'application/json', ...headers, ...json, ...parts.headers },
       body: parts.json === undefined ? undefined : JSON.stringify(parts.json),
-      init: { redirect: 'manual', ...(isBrowser() ? {} : { credentials: 'omit' }) },
+      init: { redirect: 'manual' },
       read: 'whole',
     };
   };

@@ -5,7 +5,6 @@ import { Caller, type CallerOptions, type OperationCall } from '../../retry/call
 import { type Operation, OperationTable, type Plane } from '../../retry/operations.ts';
 import { openTransport, type Transport } from '../../transport.ts';
 import { InvalidArgumentError, UnsupportedError } from '../errors.ts';
-import { isBrowser } from '../runtime.ts';
 
 /** What a request can be made of. All but streams can be sent again. */
 export type CallBody = string | Uint8Array<ArrayBuffer> | Blob | FormData | ReadableStream<Uint8Array>;
@@ -79,7 +78,7 @@ export class Sender {
 export function operationCall(call: Call): OperationCall {
   const { requestTimeoutMs, retries, connectionRetries, signal, body, read } = call;
   // `redirect`: no server of the protocol redirects, and whoever does would be sent the key.
-  const init: OperationCall['init'] = { redirect: 'manual', ...(isBrowser() ? {} : { credentials: 'omit' }) };
+  const init: OperationCall['init'] = { redirect: 'manual' };
   return {
     operation: operationOf(call),
     url: call.base + call.path,
