@@ -53,8 +53,7 @@ pub(crate) async fn carry(
         Ok(route) => route,
         Err(refusal) => return refuse(refusal, watch, Some(incoming)).await,
     };
-    // A sandbox's stream may wait for an answer before it goes on; the control plane's operations are sent at once.
-    let eager = route.plane == Plane::Api && route.operation.is_some();
+    let eager = route.operation.is_some_and(|operation| is_sent_at_once(front, route.plane, operation));
     let body = match body::take(incoming, front.forward.transport().replay_buffer_limit(), eager).await {
         Ok(body) => body,
         Err(refusal) => return refuse(refusal, watch, None).await,
@@ -188,6 +187,16 @@ pub(crate) fn collected(
     *answer.status_mut() = status;
     *answer.headers_mut() = headers;
     answer
+}
+
+/// Whether a body comes to its end without waiting for an answer, and is worth waiting for. A stream to a sandbox may wait for
+/// an answer before it goes on; of the protocol's own operations there only one is such a stream.
+fn is_sent_at_once(front: &Front, plane: Plane, operation: &Operation) -> bool {
+    match plane {
+        Plane::Api => true,
+        Plane::Daemon => front.sandbox_retries > 0 && operation.id != operations::PROCESS_STREAM_INPUT.id,
+        _ => false,
+    }
 }
 
 /// Whether a request is a create, and in which version.

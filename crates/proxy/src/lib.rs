@@ -34,7 +34,8 @@
 //!   [`sandbox_retries`](ProxyBuilder::sandbox_retries) gives a number. Streams flow both ways as they come, without any limit
 //!   of the proxy's own: whoever asked hangs up when it has waited long enough.
 //! - *Request bodies* with a Content-Length of at most `replay_buffer_limit` are read first and can then be sent any number of
-//!   times; so are those of the control plane's own operations without one. Others are streams, of which
+//!   times; so are those of the control plane's own operations without one, and where
+//!   `sandbox_retries` is given those of a sandbox's daemons. Others are streams, of which
 //!   `replay_buffer_limit` bytes are kept.
 //! - *Failures* are final: each says `Should-Retry: false`, and a 429 comes without the `Retry-After` by which SDKs would repeat
 //!   it once more inside the same budget.
