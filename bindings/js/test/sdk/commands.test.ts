@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { describe, expect, test } from 'vitest';
 import { CommandExitError, NotFoundError, SandboxError, TimeoutError } from '../../src/sdk/errors.ts';
 import { Sandbox } from '../../src/sdk/sandbox/sandbox.ts';
@@ -66,5 +67,22 @@ describe.skipIf(!available)('commands', () => {
     expect(handle.stdout).toBe('begun\n');
     expect(handle.exitCode).toBeUndefined();
     expect(await sandbox.commands.list()).toEqual([]);
+  });
+
+  test("a caller's signal is let go of when a call is over", async () => {
+    const { signal } = new AbortController();
+    const sandbox = await Sandbox.create({ ...local.opts, signal });
+    await sandbox.commands.run('true', { signal });
+    const handle = await sandbox.commands.run('sleep 1000', { background: true, signal });
+    await handle.kill();
+    await expect(handle.wait()).rejects.toBeInstanceOf(CommandExitError);
+    await sandbox.commands.list({ signal });
+    await sandbox.files.write('f', 'x', { signal });
+    await sandbox.files.read('f', { signal });
+    const watched = await sandbox.files.watchDir('.', () => {}, { signal });
+    await watched.stop();
+    await sandbox.kill({ signal });
+    // The call loop has one for all calls of a signal.
+    expect(getEventListeners(signal, 'abort').length).toBeLessThanOrEqual(1);
   });
 });

@@ -195,6 +195,9 @@ export class CommandHandle {
       await this.flush().catch(() => {});
       this.feeds.end(error);
       throw error;
+    } finally {
+      // The caller's signal is let go of.
+      this.control.abort();
     }
   }
 
