@@ -51,6 +51,11 @@ impl Error {
         self.0.kind
     }
 
+    /// What was being done, such as "create a sandbox".
+    pub fn action(&self) -> &str {
+        &self.0.action
+    }
+
     /// What is known of the call's last attempt; look-ups, which only find out what became of it, are none. `None`: nothing was
     /// tried.
     pub fn outcome(&self) -> Option<&Outcome> {

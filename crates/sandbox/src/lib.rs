@@ -97,7 +97,10 @@ pub use sandbox::{
     Paused, Sandbox, SandboxInfo, SandboxLogEntry, SandboxMetric, SandboxState, Snapshot, SnapshotPages,
 };
 pub use secrets::{CreateSecret, ListSecrets, Secret, SecretInfo, SecretPages, UpdateSecret};
-pub use template::{BuildEvent, BuildTemplate, CopyFiles, ListTemplates, Ready, Template, TemplateBuild, Templates};
+pub use template::{
+    BuildEvent, BuildTemplate, CopyFiles, InstallFor, ListTemplates, Ready, Template, TemplateBuild, TemplateStep,
+    Templates,
+};
 pub use volumes::{
     MakeVolumeDir, UpdateVolumeEntry, Volume, VolumeEntry, VolumeEntryKind, VolumeInfo, WriteVolumeFile,
 };

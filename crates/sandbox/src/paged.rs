@@ -35,6 +35,17 @@ impl Pager {
         Self { client, operation, action, size, next: Some(String::new()), read: 0 }
     }
 
+    /// Begins at the page of this token.
+    pub(crate) fn at(mut self, token: String) -> Self {
+        self.next = Some(token);
+        self
+    }
+
+    /// The next page's token, empty for the first; `None` after the last.
+    pub(crate) fn next_token(&self) -> Option<&str> {
+        self.next.as_deref()
+    }
+
     /// The next page; `None` after the last one. After an error the same page is asked for again.
     pub(crate) async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<Vec<T>>, Error> {
         let Some(token) = &self.next else { return Ok(None) };

@@ -149,9 +149,31 @@ impl Volume {
         client.call_unless_missing(ApiCall::new(&operations::DELETE_VOLUME, "delete the volume", [id])).await
     }
 
+    /// A volume whose id, name and token are known, in whatever process they were: nothing is asked of the server. `domain`:
+    /// where its content is, in place of the client's.
+    pub fn known(
+        client: &Client,
+        id: impl Into<String>,
+        name: impl Into<String>,
+        token: impl Into<SecretString>,
+        domain: Option<String>,
+    ) -> Self {
+        Self { client: client.clone(), id: id.into(), name: name.into(), token: token.into(), domain }
+    }
+
     /// Its id.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// What gives access to its content, as [`known`](Self::known) takes it. Whoever has it can read and write all of it.
+    pub fn token(&self) -> &str {
+        self.token.expose()
+    }
+
+    /// Where its content is, when that is not for the client to say.
+    pub fn domain(&self) -> Option<&str> {
+        self.domain.as_deref()
     }
 
     /// Its name, by which sandboxes mount it.

@@ -17,11 +17,12 @@ use crate::paged::{PAGE_SIZE, Pager};
 pub struct ListSecrets {
     client: Client,
     page_size: u32,
+    first: String,
 }
 
 impl ListSecrets {
     pub(super) fn new(client: &Client) -> Self {
-        Self { client: client.clone(), page_size: PAGE_SIZE }
+        Self { client: client.clone(), page_size: PAGE_SIZE, first: String::new() }
     }
 
     /// So many a page, 1 to 100. Default 100.
@@ -30,9 +31,16 @@ impl ListSecrets {
         self
     }
 
+    /// Begins at the page of this token, which [`SecretPages::next_token`] told. Default: at the first.
+    pub fn next_token(mut self, token: impl Into<String>) -> Self {
+        self.first = token.into();
+        self
+    }
+
     /// The pages, one by one.
     pub fn pages(self) -> SecretPages {
-        SecretPages { pager: Pager::new(self.client, &operations::LIST_SECRETS, "list secrets", self.page_size) }
+        let pager = Pager::new(self.client, &operations::LIST_SECRETS, "list secrets", self.page_size);
+        SecretPages { pager: pager.at(self.first) }
     }
 
     /// The secrets, one by one, page after page as they are asked for.
@@ -56,6 +64,11 @@ impl SecretPages {
     pub async fn next(&mut self) -> Result<Option<Vec<SecretInfo>>, Error> {
         let page = self.pager.next::<api::Secret>().await?;
         Ok(page.map(|page| page.into_iter().map(SecretInfo::from).collect()))
+    }
+
+    /// The next page's token, empty for the first; `None` after the last.
+    pub fn next_token(&self) -> Option<&str> {
+        self.pager.next_token()
     }
 }
 

@@ -86,7 +86,12 @@ pub(super) fn find(context: &Path, ignored: &[String], copy: &CopyFiles) -> Resu
         )));
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
-    let hash = hash(&found, copy).map_err(|(path, error)| unreadable_at(&path, &error))?;
+    // The context itself counts where all of it is copied.
+    let root = match from.as_str() {
+        "" => Some(fs::metadata(context).map_err(|error| unreadable_at(context, &error))?),
+        _ => None,
+    };
+    let hash = hash(root.as_ref(), &found, copy).map_err(|(path, error)| unreadable_at(&path, &error))?;
     Ok(Files { found, hash })
 }
 
@@ -159,13 +164,32 @@ impl Read for Exactly {
     }
 }
 
-/// Protocol fact: over the step, then each file's name, mode, size, and content or target.
-fn hash(found: &[Found], copy: &CopyFiles) -> Result<String, (PathBuf, io::Error)> {
+/// What `stat` calls a directory.
+const DIRECTORY: u32 = 0o040_000;
+
+impl Found {
+    /// As `stat` tells it: what it is, and its permissions.
+    fn full_mode(&self) -> u32 {
+        let kind = match self.kind {
+            Kind::File { .. } => 0o100_000,
+            Kind::Directory => DIRECTORY,
+            Kind::Link { .. } => 0o120_000,
+        };
+        kind | self.mode
+    }
+}
+
+/// Protocol fact: over the step, then each file's name, mode with its kind, size, and content or target.
+fn hash(root: Option<&fs::Metadata>, found: &[Found], copy: &CopyFiles) -> Result<String, (PathBuf, io::Error)> {
     let mut hash = Sha256::new();
     hash.update(format!("COPY {} {}", copy.from, copy.to));
+    if let Some(root) = root {
+        hash.update(".");
+        hash.update((DIRECTORY | mode(root)).to_string());
+    }
     for found in found {
         hash.update(&found.name);
-        hash.update(found.mode.to_string());
+        hash.update(found.full_mode().to_string());
         match &found.kind {
             Kind::File { size } => {
                 hash.update(size.to_string());
@@ -357,6 +381,20 @@ mod tests {
             fs::remove_file(one.path().join("l")).unwrap();
             symlink("y", one.path().join("l")).unwrap();
             assert_ne!(to_x, hash(&one, "l"));
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_hash_is_the_official_one() {
+        use std::os::unix::fs::PermissionsExt;
+        let tree = tree(&[("a.txt", "content")]);
+        fs::set_permissions(tree.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(tree.path().join("a.txt"), fs::Permissions::from_mode(0o640)).unwrap();
+        let file = "a.txt331847content";
+        for (from, hashed) in [("a.txt", format!("COPY a.txt /t{file}")), (".", format!("COPY . /t.16877{file}"))] {
+            let expected: String = Sha256::digest(&hashed).iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(find(tree.path(), &[], &CopyFiles::new(from, "/t")).unwrap().hash, expected, "{from}");
         }
     }
 

@@ -4,12 +4,14 @@ mod base;
 mod build;
 mod context;
 mod dockerfile;
+mod line;
 mod ready;
 mod registry;
 mod steps;
 mod upload;
 
 pub use build::{BuildEvent, BuildTemplate, TemplateBuild};
+pub use line::{InstallFor, TemplateStep};
 pub use ready::Ready;
 pub use registry::{ListTemplates, Templates};
 pub use steps::CopyFiles;
@@ -20,6 +22,7 @@ use std::path::PathBuf;
 use oncebox_protocol::api::{self, ImageRegistry};
 
 use crate::error::Error;
+use crate::shell;
 
 /// What a template begins with when nothing is said (protocol fact: the official SDKs' base image).
 const DEFAULT_IMAGE: &str = "e2bdev/base";
@@ -54,6 +57,8 @@ pub struct Template {
     ignored: Vec<String>,
     /// From here on every step is built anew.
     forced: bool,
+    /// So is what it begins with.
+    forced_base: bool,
     /// The first argument that made no sense.
     wrong: Option<Error>,
 }
@@ -87,6 +92,7 @@ impl Template {
             context: PathBuf::from("."),
             ignored: Vec::new(),
             forced: false,
+            forced_base: false,
             wrong: None,
         }
     }
@@ -110,6 +116,12 @@ impl Template {
         self
     }
 
+    /// Builds all of it anew, from what it begins with on.
+    pub fn skip_all_cache(mut self) -> Self {
+        self.forced_base = true;
+        self.skip_cache()
+    }
+
     /// What its sandboxes start with, and what tells that this is ready.
     pub fn start_command(mut self, command: impl Into<String>, ready: Ready) -> Self {
         self.start = Some(command.into());
@@ -124,9 +136,38 @@ impl Template {
 
     /// The recipe as the protocol has it, without what logs in at a registry, and without the hashes of files.
     pub fn to_json(&self) -> serde_json::Value {
-        let mut start = self.start_build(false, &[]);
+        self.json(&[])
+    }
+
+    /// As [`to_json`](Self::to_json), with the hashes of the files that it copies. It reads them, and blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) for a step that makes no sense, and for files that are not
+    /// there or cannot be read.
+    pub fn to_json_with_hashes(&self) -> Result<serde_json::Value, Error> {
+        self.check()?;
+        let hash = |copy| context::find(&self.context, &self.ignored, copy).map(|files| files.hash);
+        let hashes: Vec<String> = self.copies().map(hash).collect::<Result<_, _>>()?;
+        Ok(self.json(&hashes))
+    }
+
+    fn json(&self, hashes: &[String]) -> serde_json::Value {
+        let mut start = self.start_build(false, hashes);
         start.from_image_registry = None;
         serde_json::to_value(start).unwrap_or_default()
+    }
+
+    /// Has its sandboxes start with the development container of a directory. The recipe must begin with the template
+    /// `devcontainer`.
+    pub fn start_dev_container(mut self, directory: &str) -> Self {
+        self.need("devcontainer");
+        let directory = shell::quote(directory);
+        let start = format!(
+            "sudo devcontainer up --workspace-folder {directory} && sudo /prepare-exec.sh {directory} | \
+             sudo tee /devcontainer.sh > /dev/null && sudo chmod +x /devcontainer.sh && sudo touch /devcontainer.up"
+        );
+        self.start_command(start, Ready::file("/devcontainer.up"))
     }
 
     /// The recipe as a Dockerfile.
@@ -139,8 +180,12 @@ impl Template {
         dockerfile::write(self)
     }
 
-    /// Refuses what no server could build.
-    fn check(&self) -> Result<(), Error> {
+    /// Refuses what no server could build: building does so by itself, before any I/O.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) for the first argument of a step that makes no sense.
+    pub fn check(&self) -> Result<(), Error> {
         match &self.wrong {
             Some(wrong) => Err(wrong.clone()),
             None => Ok(()),
@@ -151,6 +196,13 @@ impl Template {
     fn refuse(&mut self, rule: impl Into<String>) {
         if self.wrong.is_none() {
             self.wrong = Some(Error::invalid(rule));
+        }
+    }
+
+    /// Refuses a recipe that begins otherwise.
+    fn need(&mut self, template: &str) {
+        if !matches!(&self.base, Base::Template(name) if name == template) {
+            self.refuse(format!("this step needs a recipe that begins with the template {template}: from_template"));
         }
     }
 
@@ -180,7 +232,7 @@ impl Template {
             from_image,
             from_template,
             from_image_registry,
-            force: Some(forced),
+            force: Some(forced || self.forced_base),
             steps: Some(steps.collect()),
             start_cmd: self.start.clone(),
             ready_cmd: self.ready.clone(),

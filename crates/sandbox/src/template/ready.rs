@@ -16,7 +16,8 @@ impl Ready {
 
     /// Something listens on this port.
     pub fn port(port: u16) -> Self {
-        Self(format!("ss -tuln | grep :{port}"))
+        // The filter is ss's own: a text's `:80` is in `:8080` too.
+        Self(format!(r#"[ -n "$(ss -Htuln sport = :{port})" ]"#))
     }
 
     /// This URL answers with this status.
@@ -38,6 +39,11 @@ impl Ready {
     /// This much time has passed, in whole seconds, one at least.
     pub fn after(time: Duration) -> Self {
         Self(format!("sleep {}", time.as_secs().max(1)))
+    }
+
+    /// The command.
+    pub fn as_command(&self) -> &str {
+        &self.0
     }
 
     pub(super) fn into_command(self) -> String {

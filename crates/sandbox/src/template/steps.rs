@@ -1,10 +1,8 @@
 //! The steps of a recipe.
 
-use std::fmt::Write;
-
+use super::line::{InstallFor, TemplateStep};
 use super::{Step, StepKind, Template};
 use crate::sandbox::is_env_name;
-use crate::shell::quote;
 
 /// Files to copy into a template: see [`Template::copy_files`].
 #[derive(Clone, Debug)]
@@ -109,32 +107,27 @@ impl Template {
 
     /// Runs lines in one shell, each if the one before succeeded.
     pub fn run_all<S: AsRef<str>>(self, commands: impl IntoIterator<Item = S>) -> Self {
-        let lines: Vec<String> = commands.into_iter().map(|line| line.as_ref().to_owned()).collect();
-        self.run_line(lines.join(" && "), None)
+        self.step(TemplateStep::run(commands))
     }
 
     /// Removes a path, with all below it; a missing one is fine.
     pub fn remove(self, path: &str) -> Self {
-        let path = quote(path);
-        self.run(format!("rm -r -f {path}"))
+        self.step(TemplateStep::remove([path], true, true))
     }
 
     /// Renames a path.
     pub fn rename(self, from: &str, to: &str) -> Self {
-        let (from, to) = (quote(from), quote(to));
-        self.run(format!("mv {from} {to}"))
+        self.step(TemplateStep::rename(from, to, false))
     }
 
     /// Makes a directory with its parents.
     pub fn make_dir(self, path: &str) -> Self {
-        let path = quote(path);
-        self.run(format!("mkdir -p {path}"))
+        self.step(TemplateStep::make_dir([path], None))
     }
 
     /// Makes a symbolic link at `link` that leads to `target`.
     pub fn make_symlink(self, target: &str, link: &str) -> Self {
-        let (target, link) = (quote(target), quote(link));
-        self.run(format!("ln -s {target} {link}"))
+        self.step(TemplateStep::make_symlink(target, link, false))
     }
 
     /// Where the next steps, and the commands of its sandboxes, run.
@@ -159,60 +152,34 @@ impl Template {
 
     /// Installs Python packages for everybody; none given: the project in the working directory.
     pub fn pip_install<S: AsRef<str>>(self, packages: impl IntoIterator<Item = S>) -> Self {
-        let packages = words(packages);
-        let packages = if packages.is_empty() { " .".to_owned() } else { packages };
-        self.run_as("root", format!("pip install{packages}"))
+        self.step(TemplateStep::pip_install(packages, true))
     }
 
     /// Installs Node packages for everybody; none given: those of the project in the working directory, for it alone.
     pub fn npm_install<S: AsRef<str>>(self, packages: impl IntoIterator<Item = S>) -> Self {
-        match words(packages) {
-            none if none.is_empty() => self.run("npm install"),
-            packages => self.run_as("root", format!("npm install -g{packages}")),
-        }
+        let (packages, whom) = for_whom(packages);
+        self.step(TemplateStep::npm_install(packages, whom))
     }
 
     /// Installs packages by Bun for everybody; none given: those of the project in the working directory, for it alone.
     pub fn bun_install<S: AsRef<str>>(self, packages: impl IntoIterator<Item = S>) -> Self {
-        match words(packages) {
-            none if none.is_empty() => self.run("bun install"),
-            packages => self.run_as("root", format!("bun install -g{packages}")),
-        }
+        let (packages, whom) = for_whom(packages);
+        self.step(TemplateStep::bun_install(packages, whom))
     }
 
     /// Installs Debian packages.
-    pub fn apt_install<S: AsRef<str>>(mut self, packages: impl IntoIterator<Item = S>) -> Self {
-        let packages = words(packages);
-        if packages.is_empty() {
-            self.refuse("apt_install: no package is named");
-        }
-        self.run_as(
-            "root",
-            format!(
-                "apt-get update && DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes apt-get install -y{packages}"
-            ),
-        )
+    pub fn apt_install<S: AsRef<str>>(self, packages: impl IntoIterator<Item = S>) -> Self {
+        self.step(TemplateStep::apt_install(packages, true, false))
     }
 
     /// Clones a repository: a branch, to a path, and no more than `depth` commits of it, where these are given.
     pub fn git_clone(self, url: &str, path: Option<&str>, branch: Option<&str>, depth: Option<u32>) -> Self {
-        let mut line = format!("git clone {}", quote(url));
-        if let Some(branch) = branch {
-            let _ = write!(line, " --branch {} --single-branch", quote(branch));
-        }
-        if let Some(depth) = depth {
-            let _ = write!(line, " --depth {depth}");
-        }
-        if let Some(path) = path {
-            let _ = write!(line, " {}", quote(path));
-        }
-        self.run(line)
+        self.step(TemplateStep::git_clone(url, path, branch, depth))
     }
 
-    /// Adds servers to the MCP gateway of a template that has one.
+    /// Adds servers to the MCP gateway of a recipe that begins with the template `mcp-gateway`.
     pub fn add_mcp_server<S: AsRef<str>>(self, servers: impl IntoIterator<Item = S>) -> Self {
-        let servers = words(servers);
-        self.run_as("root", format!("mcp-gateway pull{servers}"))
+        self.step(TemplateStep::add_mcp_server(servers))
     }
 
     pub(super) fn run_line(mut self, command: String, user: Option<String>) -> Self {
@@ -235,7 +202,9 @@ impl Template {
     }
 }
 
-/// Words for a shell, each after a space.
-fn words<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> String {
-    words.into_iter().map(|word| format!(" {}", quote(word.as_ref()))).collect()
+/// Named packages are for everybody; a project's are its own.
+fn for_whom<S: AsRef<str>>(packages: impl IntoIterator<Item = S>) -> (Vec<String>, InstallFor) {
+    let packages: Vec<String> = packages.into_iter().map(|package| package.as_ref().to_owned()).collect();
+    let whom = if packages.is_empty() { InstallFor::Project } else { InstallFor::Everybody };
+    (packages, whom)
 }
