@@ -75,6 +75,7 @@ fn build(py: Python<'_>, options: Options<'_>) -> PyResult<oncebox::Client> {
             builder = builder.api_header(header, value);
         }
     }
+    let is_keyless = options.flag("keyless")?.unwrap_or(false);
     let debug = options.flag("debug")?.unwrap_or(false);
     if debug {
         builder = builder.endpoint(Endpoint::debug());
@@ -82,6 +83,10 @@ fn build(py: Python<'_>, options: Options<'_>) -> PyResult<oncebox::Client> {
         builder = builder.api_key(options.text("api_key")?.unwrap_or_else(|| "debug".into()));
     } else if let Some(key) = options.text("api_key")? {
         builder = builder.api_key(key);
+    } else if is_keyless && std::env::var("E2B_API_KEY").unwrap_or_default().is_empty() {
+        // The content of a volume wants the volume's token alone.
+        let why = "no API key: set E2B_API_KEY or the option api_key";
+        builder = builder.credentials(move || async move { Err(why.into()) });
     }
     if let Some(domain) = options.text("domain")? {
         builder = builder.domain(domain);

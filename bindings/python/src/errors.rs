@@ -12,6 +12,12 @@ pub(crate) enum Subject {
     Sandbox,
     File,
     Process,
+    Volume,
+    VolumePath,
+    Secret,
+    Template,
+    Dockerfile,
+    Build,
     Other,
 }
 
@@ -21,6 +27,12 @@ impl Subject {
             Self::Sandbox => "sandbox",
             Self::File => "file",
             Self::Process => "process",
+            Self::Volume => "volume",
+            Self::VolumePath => "volume_path",
+            Self::Secret => "secret",
+            Self::Template => "template",
+            Self::Dockerfile => "dockerfile",
+            Self::Build => "build",
             Self::Other => "other",
         }
     }
@@ -87,6 +99,7 @@ fn data<'py>(py: Python<'py>, error: &Error, subject: Subject) -> PyResult<Bound
     let data = PyDict::new(py);
     data.set_item("kind", name(error.kind()))?;
     data.set_item("subject", subject.name())?;
+    data.set_item("action", error.action())?;
     data.set_item("message", error.to_string())?;
     data.set_item("status_code", error.status())?;
     data.set_item("error_code", error.error_code())?;

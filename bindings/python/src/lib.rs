@@ -8,15 +8,23 @@ mod commands;
 mod completions;
 mod convert;
 mod errors;
+mod feed;
 mod files;
+mod fleet;
+mod git;
 mod http;
+mod interpreter;
 mod local;
 mod logging;
 mod options;
 mod pending;
+mod pieces;
 mod runtime;
 mod sandbox;
+mod secrets;
+mod template;
 mod vectors;
+mod volumes;
 
 use pyo3::prelude::*;
 
@@ -37,6 +45,10 @@ mod _core {
         retry_after,
     };
     #[pymodule_export]
+    use super::fleet::Fleet;
+    #[pymodule_export]
+    use super::interpreter::CodeRun;
+    #[pymodule_export]
     use super::local::Server;
     #[pymodule_export]
     use super::logging::{has_log, log_debug, take_log};
@@ -47,7 +59,13 @@ mod _core {
     #[pymodule_export]
     use super::sandbox::{Sandbox, SandboxPages, SnapshotPages};
     #[pymodule_export]
+    use super::secrets::{SecretPages, placeholder};
+    #[pymodule_export]
+    use super::template::{Build, Recipe, ready_command};
+    #[pymodule_export]
     use super::vectors::judge_vector;
+    #[pymodule_export]
+    use super::volumes::{Volume, VolumeReading, VolumeWriting};
     use super::*;
 
     #[pymodule_init]

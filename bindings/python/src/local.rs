@@ -24,7 +24,7 @@ pub(crate) struct Server {
 #[pymethods]
 impl Server {
     /// Starts one. Options: `helper` (the program inside each sandbox), `faults` (a JSON document), `isolation` (`False`:
-    /// none), `port`, `state`.
+    /// none), `port`, `state`, `code_interpreter` (a Python that has ipykernel).
     #[staticmethod]
     #[pyo3(signature = (options=None))]
     fn start(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Pending> {
@@ -42,6 +42,9 @@ impl Server {
         if let Some(port) = options.count("port")? {
             let port = u16::try_from(port).map_err(|_| invalid(py, format!("port: {port} is none")))?;
             builder = builder.port(port);
+        }
+        if let Some(python) = options.path("code_interpreter")? {
+            builder = builder.code_interpreter(PathBuf::from(python));
         }
         if let Some(folder) = options.text("state")? {
             builder = builder.state(PathBuf::from(folder));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use serde::de::DeserializeOwned;
 
 use crate::errors::invalid;
@@ -48,6 +48,20 @@ impl<'py> Options<'py> {
         self.take(name)?.map_or_else(|| Ok(Vec::new()), |value| pairs(name, &value))
     }
 
+    /// Texts and paths, or one of them; not given: none.
+    pub(crate) fn words(&self, name: &str) -> PyResult<Vec<String>> {
+        self.take(name)?.map_or_else(|| Ok(Vec::new()), |value| words(name, &value))
+    }
+
+    /// A text, or a path.
+    pub(crate) fn path(&self, name: &str) -> PyResult<Option<String>> {
+        self.take(name)?.map(|value| path(name, &value)).transpose()
+    }
+
+    pub(crate) fn py(&self) -> Python<'py> {
+        self.given.py()
+    }
+
     /// Refuses what nobody took.
     pub(crate) fn finish(self) -> PyResult<()> {
         match self.given.keys().iter().next() {
@@ -86,6 +100,22 @@ pub(crate) fn text(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     // Its value is not shown: it may be a secret of another type.
     let wrong = || invalid(value.py(), format!("{name}: a str is wanted, not {}", type_name(value)));
     if is { value.extract().map_err(|_| wrong()) } else { Err(wrong()) }
+}
+
+/// A text, or what Python takes for a path.
+pub(crate) fn path(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
+    if value.is_instance_of::<PyString>() || !value.hasattr("__fspath__")? {
+        return text(name, value);
+    }
+    text(name, &value.call_method0("__fspath__")?)
+}
+
+/// A list of texts and paths, or one of them.
+pub(crate) fn words(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        return value.try_iter()?.map(|one| path(name, &one?)).collect();
+    }
+    Ok(vec![path(name, value)?])
 }
 
 /// Texts by name, in the order of the dict.

@@ -20,7 +20,14 @@ class Side:
     def __init__(self, name: str) -> None:
         self.name = name
         self.is_async = name != "sync"
-        self.Sandbox: Any = oncebox.AsyncSandbox if self.is_async else oncebox.Sandbox
+        self.Sandbox: Any = self.of(oncebox, "Sandbox")
+        self.Template: Any = self.of(oncebox, "Template")
+        self.Volume: Any = self.of(oncebox, "Volume")
+        self.Secret: Any = self.of(oncebox, "Secret")
+
+    def of(self, package: Any, name: str) -> Any:
+        """This side's class of a module, or of a client."""
+        return getattr(package, f"Async{name}" if self.is_async else name)
 
     def run(self, case: Callable[[], Awaitable[object]]) -> None:
         if self.name == "trio":

@@ -3,16 +3,52 @@
 from __future__ import annotations
 
 from ._async.command_handle import AsyncCommandHandle
+from ._async.git import AsyncGit
 from ._async.paginator import AsyncSandboxPaginator, AsyncSnapshotPaginator
 from ._async.sandbox import AsyncSandbox
+from ._async.secret import AsyncSecret, AsyncSecretPaginator
+from ._async.template import AsyncTemplate
+from ._async.volume import AsyncVolume
+from ._client import E2B, E2BClientParams
 from ._command_result import CommandExitException, CommandResult
 from ._connection_config import ConnectionConfig
 from ._core import __version__
+from ._fleet import FleetParams, FleetProgress, FleetReport
+from ._git import GitBranches, GitFileStatus, GitResetMode, GitStatus
 from ._input_base import AsyncCommandInputHandle
 from ._options import ApiParams
+from ._secret import SecretInfo
 from ._sync.command_handle import CommandHandle
+from ._sync.git import Git
 from ._sync.paginator import SandboxPaginator, SnapshotPaginator
 from ._sync.sandbox import Sandbox
+from ._sync.secret import Secret, SecretPaginator
+from ._sync.template import Template
+from ._sync.volume import Volume
+from ._template import (
+    BuildInfo,
+    BuildStatusReason,
+    CopyItem,
+    LogEntry,
+    LogEntryEnd,
+    LogEntryLevel,
+    LogEntryStart,
+    ReadyCmd,
+    TemplateBase,
+    TemplateBuilder,
+    TemplateBuildStatus,
+    TemplateBuildStatusResponse,
+    TemplateClass,
+    TemplateFinal,
+    TemplateTag,
+    TemplateTagInfo,
+    default_build_logger,
+    wait_for_file,
+    wait_for_port,
+    wait_for_process,
+    wait_for_timeout,
+    wait_for_url,
+)
 from ._types import (
     ALL_TRAFFIC,
     AsyncWriteData,
@@ -64,12 +100,21 @@ from ._types import (
     WriteData,
     WriteInfo,
 )
+from ._volume import (
+    VolumeAndToken,
+    VolumeApiParams,
+    VolumeConnectionConfig,
+    VolumeEntryStat,
+    VolumeFileType,
+    VolumeInfo,
+)
 from ._watch_base import AsyncWatchHandle, WatchHandle
 from .exceptions import (
     Attempt,
     AuthenticationException,
     BuildException,
     CommandLostException,
+    DockerfileSyntaxError,
     Evidence,
     FileNotFoundException,
     FileUploadException,
@@ -94,6 +139,7 @@ from .exceptions import (
     ServiceBusyException,
     SpoolFullException,
     SupersededException,
+    TemplateArgumentException,
     TemplateException,
     TimeoutException,
     UnsupportedException,
@@ -101,25 +147,37 @@ from .exceptions import (
     VolumeNotFoundException,
     VolumePathNotFoundException,
 )
+from .fleet import run_async_fleet, run_fleet
 
 __all__ = [
     "ALL_TRAFFIC",
+    "E2B",
     "ApiParams",
     "AsyncCommandHandle",
     "AsyncCommandInputHandle",
+    "AsyncGit",
     "AsyncSandbox",
     "AsyncSandboxPaginator",
+    "AsyncSecret",
+    "AsyncSecretPaginator",
     "AsyncSnapshotPaginator",
+    "AsyncTemplate",
+    "AsyncVolume",
     "AsyncWatchHandle",
     "AsyncWriteData",
     "Attempt",
     "AuthenticationException",
     "BuildException",
+    "BuildInfo",
+    "BuildStatusReason",
     "CommandExitException",
     "CommandHandle",
     "CommandLostException",
     "CommandResult",
     "ConnectionConfig",
+    "CopyItem",
+    "DockerfileSyntaxError",
+    "E2BClientParams",
     "EntryInfo",
     "Evidence",
     "FileNotFoundException",
@@ -127,14 +185,26 @@ __all__ = [
     "FileUploadException",
     "FilesystemEvent",
     "FilesystemEventType",
+    "FleetParams",
+    "FleetProgress",
+    "FleetReport",
+    "Git",
     "GitAuthException",
+    "GitBranches",
+    "GitFileStatus",
     "GitHubMcpServer",
     "GitHubMcpServerConfig",
+    "GitResetMode",
+    "GitStatus",
     "GitUpstreamException",
     "GuestUnresponsiveException",
     "HttpVersion",
     "IntentMismatchException",
     "InvalidArgumentException",
+    "LogEntry",
+    "LogEntryEnd",
+    "LogEntryLevel",
+    "LogEntryStart",
     "McpServer",
     "NotDoneException",
     "NotEnoughSpaceException",
@@ -148,6 +218,7 @@ __all__ = [
     "PtyOutput",
     "PtySize",
     "RateLimitException",
+    "ReadyCmd",
     "Sandbox",
     "SandboxEgressProxyInfo",
     "SandboxEgressProxyOpts",
@@ -181,8 +252,11 @@ __all__ = [
     "SandboxQuery",
     "SandboxState",
     "SandboxUnreachableException",
+    "Secret",
     "SecretException",
+    "SecretInfo",
     "SecretNotFoundException",
+    "SecretPaginator",
     "ServiceBusyException",
     "SnapshotInfo",
     "SnapshotMode",
@@ -191,30 +265,47 @@ __all__ = [
     "Stderr",
     "Stdout",
     "SupersededException",
+    "Template",
+    "TemplateArgumentException",
+    "TemplateBase",
+    "TemplateBuildStatus",
+    "TemplateBuildStatusResponse",
+    "TemplateBuilder",
+    "TemplateClass",
     "TemplateException",
+    "TemplateFinal",
+    "TemplateTag",
+    "TemplateTagInfo",
     "TimeoutException",
     "UnsupportedException",
     "Username",
+    "Volume",
+    "VolumeAndToken",
+    "VolumeApiParams",
+    "VolumeConnectionConfig",
+    "VolumeEntryStat",
     "VolumeException",
+    "VolumeFileType",
+    "VolumeInfo",
     "VolumeNotFoundException",
     "VolumePathNotFoundException",
     "WatchHandle",
     "WriteData",
     "WriteInfo",
     "__version__",
+    "default_build_logger",
+    "run_async_fleet",
+    "run_fleet",
+    "wait_for_file",
+    "wait_for_port",
+    "wait_for_process",
+    "wait_for_timeout",
+    "wait_for_url",
 ]
 
 
 #: What the official SDK has and this package has not, or not yet.
 _ELSEWHERE = {
-    *("E2B", "E2BClientParams", "Git", "GitStatus", "GitBranches", "GitFileStatus", "GitResetMode"),
-    *("Secret", "AsyncSecret", "SecretInfo", "SecretPaginator", "AsyncSecretPaginator"),
-    *("Volume", "AsyncVolume", "VolumeInfo", "VolumeAndToken", "VolumeEntryStat", "VolumeFileType"),
-    *("VolumeConnectionConfig", "VolumeApiParams"),
-    *("Template", "AsyncTemplate", "TemplateBase", "TemplateClass", "CopyItem", "BuildInfo", "BuildStatusReason"),
-    *("TemplateBuildStatus", "TemplateBuildStatusResponse", "TemplateTag", "TemplateTagInfo", "ReadyCmd"),
-    *("wait_for_file", "wait_for_url", "wait_for_port", "wait_for_process", "wait_for_timeout"),
-    *("LogEntry", "LogEntryStart", "LogEntryEnd", "LogEntryLevel", "default_build_logger", "DockerfileSyntaxError"),
     # `download_url` and `upload_url` sign.
     "get_signature",
     # Clients of the official SDK's own HTTP layer.

@@ -37,7 +37,29 @@ _BY_KIND: dict[str, type[Exception]] = {
 _NOT_FOUND: dict[str, type[Exception]] = {
     "sandbox": e.SandboxNotFoundException,
     "file": e.FileNotFoundException,
+    "volume": e.VolumeNotFoundException,
+    "volume_path": e.VolumePathNotFoundException,
+    "secret": e.SecretNotFoundException,
 }
+
+#: What the official SDK raises for whatever a server answers about these, and has no class of its own for.
+_OF_SUBJECT: dict[str, type[Exception]] = {
+    "volume": e.VolumeException,
+    "volume_path": e.VolumeException,
+    "secret": e.SecretException,
+    "template": e.TemplateException,
+    "build": e.BuildException,
+}
+
+#: Arguments that were refused on this side.
+_ARGUMENT: dict[str, type[Exception]] = {
+    "template": e.TemplateArgumentException,
+    "build": e.TemplateArgumentException,
+    "dockerfile": e.DockerfileSyntaxError,
+}
+
+#: What is being done when a template's files are sent.
+_UPLOAD = "upload the template's files"
 
 #: Operations that talk to a sandbox itself: where it does not answer, that is what the official SDK says.
 _INSIDE = ("file", "process")
@@ -45,8 +67,15 @@ _INSIDE = ("file", "process")
 
 def _class(kind: str, data: dict[str, Any]) -> type[Exception]:
     subject = data.get("subject", "other")
+    if kind == "NotFound" and subject in _NOT_FOUND:
+        return _NOT_FOUND[subject]
+    is_answer = data.get("status_code") is not None
+    if kind == "InvalidArgument" and not is_answer:
+        return _ARGUMENT.get(subject, e.InvalidArgumentException)
+    if subject in _OF_SUBJECT and is_answer and kind in ("NotFound", "InvalidArgument", "Conflict", "Server"):
+        return e.FileUploadException if data.get("action") == _UPLOAD else _OF_SUBJECT[subject]
     if kind == "NotFound":
-        return _NOT_FOUND.get(subject, e.NotFoundException)
+        return e.NotFoundException
     if kind == "NotDone":
         return e.SandboxUnreachableException if subject in _INSIDE else e.NotDoneException
     if kind == "OutcomeUnknown":

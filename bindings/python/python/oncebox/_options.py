@@ -42,6 +42,8 @@ class ApiParams(TypedDict, total=False):
     """Where all sandboxes are reached. Default: ``E2B_SANDBOX_URL``."""
     http_version: HttpVersion | None
     """``"1.1"`` or ``"2"``. Default: ``E2B_HTTP_VERSION``, else what the server chooses."""
+    volume_api_url: str | None
+    """Where the content of volumes is. Default: ``E2B_VOLUME_API_URL``. Ours."""
     connection_retries: int | None
     """Repeats after failed connects and refusals, 0 to 1000. Default: ``E2B_CONNECTION_RETRIES``, else 3. Ours."""
     settle: float | None

@@ -146,6 +146,14 @@ class TemplateException(SandboxException):
     """The template does not have what is wanted, or cannot be used."""
 
 
+class TemplateArgumentException(InvalidArgumentException, TemplateException):
+    """A step of a template makes no sense: it was not added, and nothing was sent. Ours."""
+
+
+class DockerfileSyntaxError(TemplateArgumentException, ValueError):
+    """A Dockerfile cannot be read, or has something that has no place in a template; the message has the line."""
+
+
 class UnsupportedException(TemplateException):
     """The server, or what the sandbox was made from, does not offer this. Ours."""
 

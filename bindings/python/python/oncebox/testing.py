@@ -46,11 +46,17 @@ class LocalServer:
         frames (``frames``) are only possible where this is given; ``{}`` is none to begin with
     :param isolation: ``False``: sandboxes are folders, and their commands run as this user, with all that it may do
     :param helper: the program inside each sandbox; by default the package's own, or ``ONCEBOX_HELPER``
+    :param code_interpreter: a Python that has ``ipykernel``, whose kernels run code in sandboxes; by default none
     :raises UnsupportedException: the kernel does not allow sandboxes to be isolated, or there is no helper
     """
 
     def __init__(
-        self, *, faults: Mapping[str, Any] | None = None, isolation: bool = True, helper: str | None = None
+        self,
+        *,
+        faults: Mapping[str, Any] | None = None,
+        isolation: bool = True,
+        helper: str | None = None,
+        code_interpreter: str | None = None,
     ) -> None:
         if helper is None and "ONCEBOX_HELPER" not in os.environ and _HELPER.exists():
             helper = str(_HELPER)
@@ -58,6 +64,7 @@ class LocalServer:
             "faults": None if faults is None else json.dumps(dict(faults)),
             "isolation": isolation,
             "helper": helper,
+            "code_interpreter": code_interpreter,
         }
         self._core = run_sync(_core.Server.start(options))
 
@@ -69,7 +76,8 @@ class LocalServer:
     @property
     def options(self) -> dict[str, Any]:
         """Options with which clients find it: ``Sandbox.create(**server.options)``."""
-        return {"api_key": "local", "api_url": self.url, "sandbox_url": self.url, "http_version": "1.1"}
+        urls = {"api_url": self.url, "sandbox_url": self.url, "volume_api_url": self.url}
+        return {"api_key": "local", **urls, "http_version": "1.1"}
 
     @property
     def environment(self) -> dict[str, str]:

@@ -1,26 +1,18 @@
 //! Writing files: what is at hand, and what is read while it is sent.
 
-use std::convert::Infallible;
-
 use bytes::Bytes;
-use futures_util::stream;
 use oncebox::transport::Body;
-use oncebox::{Error, WriteFile, WrittenFile};
-use parking_lot::Mutex;
+use oncebox::{WriteFile, WrittenFile};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tokio::sync::{mpsc, watch};
 
 use super::files;
 use crate::convert;
-use crate::errors::{Failure, Subject};
+use crate::errors::Subject;
 use crate::options::Options;
-use crate::pending::{Pending, begin, begin_with};
-use crate::runtime;
+use crate::pending::{Pending, begin};
+use crate::pieces::Writing;
 use crate::sandbox::Sandbox;
-
-/// Pieces that wait to be sent, at most: who gives more waits.
-const WAITING: usize = 4;
 
 #[pymethods]
 impl Sandbox {
@@ -56,20 +48,8 @@ impl Sandbox {
 
     /// Begins to write a file whose bytes come piece by piece. Options: as `write_file`.
     fn upload(&self, py: Python<'_>, path: String, options: &Bound<'_, PyDict>) -> PyResult<FileUpload> {
-        let (pieces, given) = mpsc::channel::<Bytes>(WAITING);
-        let data =
-            stream::unfold(given, |mut given| async move { Some((Ok::<_, Infallible>(given.recv().await?), given)) });
-        let body = Body::stream(http_body_util::StreamBody::new(futures_util::TryStreamExt::map_ok(
-            data,
-            http_body::Frame::data,
-        )));
-        let write = write(&self.inner, path, body, &Options::new(Some(options), py)?)?;
-        let (tell, ended) = watch::channel(None);
-        let task = runtime::handle(py)?.spawn(async move {
-            let ended = write.await;
-            tell.send_replace(Some(ended));
-        });
-        Ok(FileUpload { pieces: Mutex::new(Some(pieces)), ended, task: task.abort_handle() })
+        let options = Options::new(Some(options), py)?;
+        Ok(FileUpload { inner: Writing::begin(py, |body| write(&self.inner, path, body, &options))? })
     }
 }
 
@@ -100,45 +80,23 @@ fn written(py: Python<'_>, file: WrittenFile) -> PyResult<Bound<'_, PyDict>> {
 /// A file that is being written. Dropped, it is given up: the file stays as it was.
 #[pyclass(frozen, module = "oncebox._core")]
 pub(crate) struct FileUpload {
-    pieces: Mutex<Option<mpsc::Sender<Bytes>>>,
-    ended: watch::Receiver<Option<Result<WrittenFile, Error>>>,
-    task: tokio::task::AbortHandle,
+    inner: Writing<WrittenFile>,
 }
 
 #[pymethods]
 impl FileUpload {
     /// Passes a piece on, and returns when there is room for more. `False`: it has ended already; `finish` tells how.
     fn send(&self, py: Python<'_>, data: Vec<u8>) -> PyResult<Pending> {
-        let pieces = self.pieces.lock().clone();
-        let sent = async move {
-            match pieces {
-                Some(pieces) => pieces.send(data.into()).await.is_ok(),
-                None => false,
-            }
-        };
-        begin_with(py, sent, convert::flag)
+        self.inner.send(py, data)
     }
 
     /// Says that it was all, and waits for the file to be there.
     fn finish(&self, py: Python<'_>) -> PyResult<Pending> {
-        drop(self.pieces.lock().take());
-        let mut ended = self.ended.clone();
-        let finished = async move {
-            let ended = ended.wait_for(Option::is_some).await.ok().and_then(|ended| ended.clone());
-            let given_up = || Failure::Plain(oncebox::ErrorKind::NotDone, "the upload was given up".to_owned());
-            ended.ok_or_else(given_up)?.map_err(Failure::Sdk)
-        };
-        begin(py, Subject::File, finished, |py, file| Ok(written(py, file)?.into_any().unbind()))
+        self.inner.finish(py, Subject::File, |py, file| Ok(written(py, file)?.into_any().unbind()))
     }
 
     /// Gives it up.
     fn abort(&self) {
-        self.task.abort();
-    }
-}
-
-impl Drop for FileUpload {
-    fn drop(&mut self) {
-        self.task.abort();
+        self.inner.abort();
     }
 }

@@ -57,7 +57,7 @@ impl Client {
     }
 }
 
-fn order(py: Python<'_>, create: CreateSandbox, options: Options<'_>) -> PyResult<CreateSandbox> {
+pub(crate) fn order(py: Python<'_>, create: CreateSandbox, options: Options<'_>) -> PyResult<CreateSandbox> {
     let mut create = create;
     if let Some(template) = options.text("template")? {
         create = create.template(template);

@@ -3,6 +3,7 @@
 mod create;
 mod list;
 
+pub(crate) use create::order;
 pub(crate) use list::{SandboxPages, SnapshotPages};
 
 use jiff::Timestamp;

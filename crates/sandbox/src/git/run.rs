@@ -108,7 +108,7 @@ pub(super) fn failed(action: &str, output: &CommandOutput) -> Error {
         "" => format!("git ended with {}", output.exit.status),
         shown => format!("git ended with {}: {shown}", output.exit.status),
     };
-    Error::new(kind, action, message)
+    Error::new(kind, action, message).with_output(output.clone())
 }
 
 /// envd says in words only that there is no such program.

@@ -1,7 +1,8 @@
 //! Charts as data: what a plot shows, rather than its picture.
 
-use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer};
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A chart that code drew.
@@ -25,7 +26,7 @@ pub enum Chart {
 }
 
 /// The two axes of a chart.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct ChartAxes {
@@ -40,7 +41,7 @@ pub struct ChartAxes {
 }
 
 /// Lines or points.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct PointChart {
     /// The chart's title.
@@ -69,7 +70,7 @@ pub struct PointChart {
 }
 
 /// A line, or a cloud of points.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct PointSeries {
     /// What it is called.
@@ -79,7 +80,7 @@ pub struct PointSeries {
 }
 
 /// Bars.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct BarChart {
     /// The chart's title.
@@ -92,7 +93,7 @@ pub struct BarChart {
 }
 
 /// A bar.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct LabeledValue {
     /// What it is called.
@@ -105,7 +106,7 @@ pub struct LabeledValue {
 }
 
 /// A pie.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct PieChart {
     /// The chart's title.
@@ -115,7 +116,7 @@ pub struct PieChart {
 }
 
 /// A piece of a pie.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct PieElement {
     /// What it is called.
@@ -127,7 +128,7 @@ pub struct PieElement {
 }
 
 /// Boxes and whiskers.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct BoxAndWhiskerChart {
     /// The chart's title.
@@ -140,7 +141,7 @@ pub struct BoxAndWhiskerChart {
 }
 
 /// A box with its whiskers.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct BoxElement {
     /// What it is called.
@@ -161,7 +162,7 @@ pub struct BoxElement {
 }
 
 /// Several charts in one figure.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct SuperChart {
     /// The figure's title.
@@ -182,6 +183,23 @@ impl Chart {
             Self::Other(chart) => chart.get("title")?.as_str(),
         }
     }
+
+    /// As the interpreter tells it.
+    pub fn to_json(&self) -> Value {
+        let (kind, chart) = match self {
+            Self::Line(chart) => ("line", serde_json::to_value(chart)),
+            Self::Scatter(chart) => ("scatter", serde_json::to_value(chart)),
+            Self::Bar(chart) => ("bar", serde_json::to_value(chart)),
+            Self::Pie(chart) => ("pie", serde_json::to_value(chart)),
+            Self::BoxAndWhisker(chart) => ("box_and_whisker", serde_json::to_value(chart)),
+            Self::Super(chart) => ("superchart", serde_json::to_value(chart)),
+            Self::Other(chart) => return chart.clone(),
+        };
+        // What was read from JSON can be written as such.
+        let mut chart = chart.unwrap_or_default();
+        chart["type"] = kind.into();
+        chart
+    }
 }
 
 impl From<Value> for Chart {
@@ -201,6 +219,12 @@ impl From<Value> for Chart {
             Some("superchart") => read(chart, Self::Super),
             _ => Self::Other(chart),
         }
+    }
+}
+
+impl Serialize for Chart {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_json().serialize(serializer)
     }
 }
 
@@ -226,7 +250,10 @@ mod tests {
         let boxes = json!({"type": "box_and_whisker", "title": "b", "elements": [{"label": "a", "min": 1, "first_quartile": 2,
             "median": 3, "third_quartile": 4, "max": 5, "outliers": [9]}]});
         let all = json!({"type": "superchart", "title": "all", "elements": [line, bar, pie, boxes, {"type": "radar"}]});
-        let Chart::Super(all) = Chart::from(all) else { panic!() };
+        let read = Chart::from(all.clone());
+        assert_eq!(Chart::from(read.to_json()), read);
+        assert_eq!(read.to_json()["elements"][0], all["elements"][0]);
+        let Chart::Super(all) = read else { panic!() };
         let [Chart::Line(line), Chart::Bar(bar), Chart::Pie(pie), Chart::BoxAndWhisker(boxes), Chart::Other(other)] =
             &all.elements[..]
         else {

@@ -23,6 +23,7 @@ from .._run import run_async
 from ..exceptions import SandboxException
 from .commands import AsyncCommands
 from .filesystem import AsyncFilesystem
+from .git import AsyncGit
 from .paginator import AsyncSandboxPaginator, AsyncSnapshotPaginator
 from .pty import AsyncPty
 
@@ -61,12 +62,14 @@ class AsyncSandbox(ClientFactory):
         sandbox._commands = AsyncCommands(core)
         sandbox._pty = AsyncPty(core)
         sandbox._files = AsyncFilesystem(core)
+        sandbox._git = AsyncGit(core)
         return sandbox
 
     _mcp_token: str | None
     _commands: AsyncCommands
     _pty: AsyncPty
     _files: AsyncFilesystem
+    _git: AsyncGit
 
     @classmethod
     async def create(
@@ -410,6 +413,11 @@ class AsyncSandbox(ClientFactory):
     def files(self) -> AsyncFilesystem:
         """Its files."""
         return self._files
+
+    @property
+    def git(self) -> AsyncGit:
+        """Git."""
+        return self._git
 
     @property
     def pty(self) -> AsyncPty:

@@ -24,6 +24,7 @@ from .._run import run_sync
 from ..exceptions import SandboxException
 from .commands import Commands
 from .filesystem import Filesystem
+from .git import Git
 from .paginator import SandboxPaginator, SnapshotPaginator
 from .pty import Pty
 
@@ -62,12 +63,14 @@ class Sandbox(ClientFactory):
         sandbox._commands = Commands(core)
         sandbox._pty = Pty(core)
         sandbox._files = Filesystem(core)
+        sandbox._git = Git(core)
         return sandbox
 
     _mcp_token: str | None
     _commands: Commands
     _pty: Pty
     _files: Filesystem
+    _git: Git
 
     @classmethod
     def create(
@@ -409,6 +412,11 @@ class Sandbox(ClientFactory):
     def files(self) -> Filesystem:
         """Its files."""
         return self._files
+
+    @property
+    def git(self) -> Git:
+        """Git."""
+        return self._git
 
     @property
     def pty(self) -> Pty:

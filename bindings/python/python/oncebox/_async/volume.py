@@ -1,0 +1,231 @@
+"""Volumes: folders that outlive sandboxes, can be mounted into several, and be read and written without any."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import AsyncIterator
+from typing import IO, Any, Literal, overload
+
+from typing_extensions import Self, Unpack
+
+from .. import _core
+from .._command_result import encoded
+from .._either import either
+from .._options import ApiParams, ClientFactory, client_for
+from .._pieces import pieces_async
+from .._run import run_async
+from .._volume import (
+    VolumeAndToken,
+    VolumeApiParams,
+    VolumeContent,
+    VolumeEntryStat,
+    VolumeInfo,
+    volume_entry,
+)
+
+
+class AsyncVolume(VolumeContent, ClientFactory):
+    """A volume. Its files are read and written without a sandbox; sandboxes mount it by its name.
+
+    .. code-block:: python
+
+        volume = await AsyncVolume.create("data")
+        await volume.write_file("/in.txt", "hello")
+        sandbox = await AsyncSandbox.create(volume_mounts={"/mnt/data": volume})
+
+    Calls about its content take :class:`VolumeApiParams`. A call whose answer is lost, and which cannot be repeated without a
+    further effect, raises :class:`OutcomeUnknownException`.
+    """
+
+    @classmethod
+    def _client(cls, options: ApiParams) -> _core.Client:
+        return client_for(cls._resolved(options))
+
+    @classmethod
+    def _of(cls, core: _core.Volume, options: ApiParams) -> Self:
+        volume = cls(core.id, core.name, core.token, core.domain)
+        resolved = cls._resolved(options)
+        names = ("request_timeout", "connection_retries", "debug", "proxy", "http_version", "domain", "volume_api_url")
+        volume._content_options = {name: resolved[name] for name in names if resolved.get(name) is not None}
+        return volume
+
+    @classmethod
+    async def create(cls, name: str, **opts: Unpack[ApiParams]) -> Self:
+        """Makes an empty volume. Its name has letters, digits, ``-`` and ``_``, and is no other volume's.
+
+        Where the answer is lost, a volume that has this name since the call began, and into which nobody has put anything, is
+        the answer. When that cannot be told, the exception has :attr:`~Evidence.candidates`.
+
+        :raises VolumeException: the name is taken
+        """
+        return cls._of(await run_async(cls._client(opts).create_volume(name)), opts)
+
+    @classmethod
+    async def connect(cls, volume_id: str, **opts: Unpack[ApiParams]) -> Self:
+        """Opens a volume by its id.
+
+        :raises VolumeNotFoundException: there is no such one
+        """
+        return cls._of(await run_async(cls._client(opts).connect_volume(volume_id)), opts)
+
+    @classmethod
+    async def destroy(cls, volume_id: str, **opts: Unpack[ApiParams]) -> bool:
+        """Deletes a volume with all that is in it; ``False``: there is no such one (any more)."""
+        return await run_async(cls._client(opts).destroy_volume(volume_id))
+
+    async def _info_of_class(_cls: Any, volume_id: str, **opts: Unpack[ApiParams]) -> VolumeAndToken:
+        """Describes a volume by its id.
+
+        :raises VolumeNotFoundException: there is no such one
+        """
+        core = await run_async(_client_of(_cls, opts).connect_volume(volume_id))
+        return VolumeAndToken(core.id, core.name, core.token, core.domain)
+
+    async def _info_of_path(self, path: str, **opts: Unpack[VolumeApiParams]) -> VolumeEntryStat:
+        """Describes a path; of the class: a volume, by its id.
+
+        :raises VolumePathNotFoundException: it does not exist
+        """
+        return volume_entry(await run_async(self._content(opts).entry(path)))
+
+    get_info = either(_info_of_class, _info_of_path)
+
+    async def _list_of_class(_cls: Any, **opts: Unpack[ApiParams]) -> builtins.list[VolumeInfo]:
+        """All volumes."""
+        told = await run_async(_client_of(_cls, opts).volumes())
+        return [VolumeInfo(volume_id, name) for volume_id, name in told]
+
+    async def _list_of_path(
+        self, path: str, depth: int | None = None, **opts: Unpack[VolumeApiParams]
+    ) -> builtins.list[VolumeEntryStat]:
+        """The entries of a directory and of ``depth - 1`` levels below; of the class: all volumes.
+
+        :raises VolumePathNotFoundException: there is no such directory
+        """
+        return [volume_entry(told) for told in await run_async(self._content(opts).list(path, depth))]
+
+    list = either(_list_of_class, _list_of_path)
+
+    async def make_dir(
+        self,
+        path: str,
+        uid: int | None = None,
+        gid: int | None = None,
+        mode: int | None = None,
+        force: bool | None = None,
+        **opts: Unpack[VolumeApiParams],
+    ) -> VolumeEntryStat:
+        """Makes a directory. ``force`` makes parents too, and accepts one that is there already.
+
+        :raises VolumeException: it is there already
+        :raises VolumePathNotFoundException: its parent is not there
+        """
+        options = {"uid": uid, "gid": gid, "mode": mode, "force": force}
+        return volume_entry(await run_async(self._content(opts).make_dir(path, options)))
+
+    async def exists(self, path: str, **opts: Unpack[VolumeApiParams]) -> bool:
+        """Whether a path exists."""
+        return await run_async(self._content(opts).exists(path))
+
+    async def update_metadata(
+        self,
+        path: str,
+        uid: int | None = None,
+        gid: int | None = None,
+        mode: int | None = None,
+        **opts: Unpack[VolumeApiParams],
+    ) -> VolumeEntryStat:
+        """Changes the owner, group or permissions of a path.
+
+        :raises VolumePathNotFoundException: it does not exist
+        """
+        options = {"uid": uid, "gid": gid, "mode": mode}
+        return volume_entry(await run_async(self._content(opts).update_metadata(path, options)))
+
+    @overload
+    async def read_file(
+        self,
+        path: str,
+        format: Literal["text"] = "text",
+        stream_idle_timeout: float | None = None,
+        **opts: Unpack[VolumeApiParams],
+    ) -> str: ...
+    @overload
+    async def read_file(
+        self,
+        path: str,
+        format: Literal["bytes"],
+        stream_idle_timeout: float | None = None,
+        **opts: Unpack[VolumeApiParams],
+    ) -> bytes: ...
+    @overload
+    async def read_file(
+        self,
+        path: str,
+        format: Literal["stream"],
+        stream_idle_timeout: float | None = None,
+        **opts: Unpack[VolumeApiParams],
+    ) -> AsyncIterator[bytes]: ...
+    async def read_file(
+        self,
+        path: str,
+        format: Literal["text", "bytes", "stream"] = "text",
+        stream_idle_timeout: float | None = None,
+        **opts: Unpack[VolumeApiParams],
+    ) -> str | bytes | AsyncIterator[bytes]:
+        """Reads a file: as text (UTF-8), as bytes (up to 1 GiB), or as a stream in bounded memory.
+
+        ``stream_idle_timeout``: seconds without a byte after which a stream is given up; 0 is never. Default 60.
+
+        :raises VolumePathNotFoundException: there is no such file
+        """
+        core = self._content(opts)
+        if format == "stream":
+            idle = 60 if stream_idle_timeout is None else stream_idle_timeout
+            return self._pieces(await run_async(core.stream_file(path, idle)))
+        data = await run_async(core.read_file(path))
+        return data if format == "bytes" else data.decode("utf-8", "replace")
+
+    async def _pieces(self, reading: _core.VolumeReading) -> AsyncIterator[bytes]:
+        while (piece := await run_async(reading.next())) is not None:
+            yield piece
+
+    async def write_file(
+        self,
+        path: str,
+        data: str | bytes | IO[str] | IO[bytes],
+        uid: int | None = None,
+        gid: int | None = None,
+        mode: int | None = None,
+        force: bool | None = None,
+        **opts: Unpack[VolumeApiParams],
+    ) -> VolumeEntryStat:
+        """Writes a file, which takes the place of what was there. An open file is read in pieces while it is sent, and stays
+        open. ``force`` makes parents too.
+
+        :raises VolumePathNotFoundException: its parent is not there
+        :raises NotEnoughSpaceException: there is no room
+        """
+        core, options = self._content(opts), {"uid": uid, "gid": gid, "mode": mode, "force": force}
+        if isinstance(data, (str, bytes, bytearray, memoryview)):
+            return volume_entry(await run_async(core.write_file(path, encoded(data), options)))
+        writing = core.begin_write(path, options)
+        try:
+            async for piece in pieces_async(data):
+                if not await run_async(writing.send(piece)):
+                    break
+        except BaseException:
+            writing.cancel()
+            raise
+        return volume_entry(await run_async(writing.finish()))
+
+    async def remove(self, path: str, **opts: Unpack[VolumeApiParams]) -> None:
+        """Removes a file, or a directory with all below it.
+
+        :raises VolumePathNotFoundException: it does not exist
+        """
+        await run_async(self._content(opts).remove(path))
+
+
+def _client_of(owner: type[AsyncVolume], options: ApiParams) -> _core.Client:
+    return owner._client(options)
