@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import oncebox
+from oncebox import code_interpreter
 
 e2b = pytest.importorskip("e2b")
 
@@ -17,7 +18,9 @@ e2b = pytest.importorskip("e2b")
 DIFFERENT = {
     ("Commands", "__init__", "*"): "made by the sandbox, from its own",
     ("Sandbox", "__init__", "*"): "private there too: sandboxes are made by create and connect",
-    ("Sandbox", "git", "*"): "not there yet",
+    ("Git", "__init__", "*"): "made by the sandbox, from its own",
+    ("TemplateBuilder", "__init__", "*"): "made by the template",
+    ("TemplateFinal", "__init__", "*"): "made by the template",
     ("Filesystem", "__init__", "*"): "made by the sandbox, from its own",
     ("Pty", "__init__", "*"): "made by the sandbox, from its own",
     ("CommandHandle", "__init__", "*"): "made by commands, from its own",
@@ -39,6 +42,10 @@ def pairs() -> list[tuple[str, Any, Any]]:
     import e2b.sandbox_sync.commands.pty as pty
     import e2b.sandbox_sync.filesystem.filesystem as files
 
+    import e2b.template.main as builders
+
+    official_code = pytest.importorskip("e2b_code_interpreter")
+    of_code = ["Sandbox", "AsyncSandbox", "Context", "Execution", "ExecutionError", "Logs", "OutputMessage", "Result"]
     from oncebox._async.commands import AsyncCommands
     from oncebox._async.filesystem import AsyncFilesystem
     from oncebox._async.pty import AsyncPty
@@ -50,6 +57,8 @@ def pairs() -> list[tuple[str, Any, Any]]:
         *("Sandbox", "SandboxPaginator", "SnapshotPaginator", "CommandHandle", "WatchHandle", "ConnectionConfig"),
         *("AsyncSandbox", "AsyncSandboxPaginator", "AsyncSnapshotPaginator", "AsyncCommandHandle"),
         *("AsyncCommandInputHandle", "AsyncWatchHandle"),
+        *("Template", "AsyncTemplate", "TemplateBase", "ReadyCmd", "Volume", "AsyncVolume", "VolumeConnectionConfig"),
+        *("Secret", "AsyncSecret", "SecretPaginator", "AsyncSecretPaginator", "E2B", "Git"),
     ]
     return [
         *((name, getattr(oncebox, name), getattr(e2b, name)) for name in by_name),
@@ -59,6 +68,9 @@ def pairs() -> list[tuple[str, Any, Any]]:
         ("AsyncFilesystem", AsyncFilesystem, async_files.Filesystem),
         ("Pty", Pty, pty.Pty),
         ("AsyncPty", AsyncPty, async_pty.Pty),
+        ("TemplateBuilder", oncebox.TemplateBuilder, builders.TemplateBuilder),
+        ("TemplateFinal", oncebox.TemplateFinal, builders.TemplateFinal),
+        *((name, getattr(code_interpreter, name), getattr(official_code, name)) for name in of_code),
     ]
 
 
