@@ -40,12 +40,12 @@ mod _core {
     #[pymodule_export]
     use super::files::{Changes, FileUpload, Reading, Watcher};
     #[pymodule_export]
+    use super::fleet::Fleet;
+    #[pymodule_export]
     use super::http::{
         Decider, HttpFailure, HttpResponse, HttpTransport, Judged, OperationTable, RequestBody, policy_preset,
         retry_after,
     };
-    #[pymodule_export]
-    use super::fleet::Fleet;
     #[pymodule_export]
     use super::interpreter::CodeRun;
     #[pymodule_export]

@@ -41,7 +41,6 @@ def pairs() -> list[tuple[str, Any, Any]]:
     import e2b.sandbox_sync.commands.command as commands
     import e2b.sandbox_sync.commands.pty as pty
     import e2b.sandbox_sync.filesystem.filesystem as files
-
     import e2b.template.main as builders
 
     official_code = pytest.importorskip("e2b_code_interpreter")

@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, TypedDict
+from typing import Any
 
 from . import _core
 from ._options import ClientFactory
-from ._types import moment
-
-
-class IamToken(TypedDict):
-    """An identity token that a sandbox shall get."""
-
-    audience: str
-    token_type: Literal["JWT-SVID"] | str
+from ._types import SandboxIamToken, SandboxIamTokenType, moment
 
 
 @dataclass
@@ -49,7 +42,7 @@ class SecretBase(ClientFactory):
         return _core.placeholder("secret", secret)
 
     @staticmethod
-    def iam_token(*, audience: str, token_type: Literal["JWT-SVID"] | str) -> IamToken:
+    def iam_token(*, audience: str, token_type: SandboxIamTokenType) -> SandboxIamToken:
         """An identity token for the option ``iam`` of a sandbox."""
         return {"audience": audience, "token_type": token_type}
 

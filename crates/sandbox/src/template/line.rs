@@ -52,7 +52,7 @@ impl TemplateStep {
         step
     }
 
-    fn as_root(self) -> Self {
+    fn by_root(self) -> Self {
         self.user("root")
     }
 
@@ -99,7 +99,7 @@ impl TemplateStep {
         let packages = words(packages);
         let packages = if packages.is_empty() { " ." } else { &packages };
         let step = Self::new(format!("pip install{}{packages}", flag(!everybody, " --user")));
-        if everybody { step.as_root() } else { step }
+        if everybody { step.by_root() } else { step }
     }
 
     /// Installs Node packages; none given: those of the project in the working directory.
@@ -124,7 +124,7 @@ impl TemplateStep {
             InstallFor::Everybody => " -g",
         };
         let step = Self::new(format!("{program}{option}{}", words(packages)));
-        if whom == InstallFor::Everybody { step.as_root() } else { step }
+        if whom == InstallFor::Everybody { step.by_root() } else { step }
     }
 
     /// Installs Debian packages. `recommended`: with those that they recommend; `fix_missing`: without those that cannot be
@@ -137,7 +137,7 @@ impl TemplateStep {
         const INSTALL: &str = "DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes apt-get install -y";
         let recommended = flag(!recommended, " --no-install-recommends");
         let line = format!("apt-get update && {INSTALL}{recommended}{}", flag(fix_missing, " --fix-missing"));
-        Self::over("apt_install", &line, packages).as_root()
+        Self::over("apt_install", &line, packages).by_root()
     }
 
     /// Clones a repository: a branch, to a path, and no more than `depth` commits of it, where these are given.
@@ -157,13 +157,13 @@ impl TemplateStep {
 
     /// Adds servers to the MCP gateway. The recipe must begin with the template `mcp-gateway`.
     pub fn add_mcp_server<S: AsRef<str>>(servers: impl IntoIterator<Item = S>) -> Self {
-        Self::over("add_mcp_server", "mcp-gateway pull", servers).as_root().needing("mcp-gateway")
+        Self::over("add_mcp_server", "mcp-gateway pull", servers).by_root().needing("mcp-gateway")
     }
 
     /// Builds the development container of a directory. The recipe must begin with the template `devcontainer`.
     pub fn dev_container_prebuild(directory: &str) -> Self {
         let line = format!("devcontainer build --workspace-folder {}", quote(directory));
-        Self::new(line).as_root().needing("devcontainer")
+        Self::new(line).by_root().needing("devcontainer")
     }
 
     fn needing(mut self, template: &'static str) -> Self {

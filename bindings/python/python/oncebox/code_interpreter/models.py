@@ -43,6 +43,9 @@ class ExecutionError:
     traceback: str
     """The traceback as the kernel shows it, perhaps with terminal colours."""
 
+    def __init__(self, name: str, value: str, traceback: str, **kwargs: Any) -> None:
+        self.name, self.value, self.traceback = name, value, traceback
+
     def to_json(self) -> str:
         """As JSON."""
         return json.dumps({"name": self.name, "value": self.value, "traceback": self.traceback})
@@ -159,6 +162,9 @@ class Logs:
     stderr: list[str] = field(default_factory=list[str])
     """To standard error."""
 
+    def __init__(self, stdout: list[str] | None = None, stderr: list[str] | None = None, **kwargs: Any) -> None:
+        self.stdout, self.stderr = stdout or [], stderr or []
+
     def __repr__(self) -> str:
         return f"Logs(stdout: {self.stdout}, stderr: {self.stderr})"
 
@@ -179,6 +185,17 @@ class Execution:
     """The exception that ended it."""
     execution_count: int | None = None
     """The number of this run in its kernel."""
+
+    def __init__(
+        self,
+        results: list[Result] | None = None,
+        logs: Logs | None = None,
+        error: ExecutionError | None = None,
+        execution_count: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.results, self.logs = results or [], logs or Logs()
+        self.error, self.execution_count = error, execution_count
 
     @property
     def text(self) -> str | None:
@@ -205,6 +222,9 @@ class Context:
     """Its language."""
     cwd: str
     """Its working directory."""
+
+    def __init__(self, context_id: str, language: str, cwd: str, **kwargs: Any) -> None:
+        self.id, self.language, self.cwd = context_id, language, cwd
 
     @classmethod
     def from_json(cls, data: Mapping[str, str]) -> Context:
