@@ -206,6 +206,22 @@ async def test_without_a_key_nothing_is_asked(side: Side, monkeypatch: pytest.Mo
         await do(side.Sandbox.create())
 
 
+@pytest.mark.parametrize("by_option", [True, False])
+async def test_debug_is_this_machine_and_asks_nobody(
+    side: Side, local_server: LocalServer, monkeypatch: pytest.MonkeyPatch, by_option: bool
+) -> None:
+    for name in ("E2B_API_KEY", "E2B_API_URL", "E2B_SANDBOX_URL"):
+        monkeypatch.delenv(name)
+    options: dict[str, Any] = {"debug": True} if by_option else {}
+    if not by_option:
+        monkeypatch.setenv("E2B_DEBUG", "true")
+    sandbox = await do(side.Sandbox.create(**options))
+    assert sandbox.get_host(80) == "localhost:80"
+    assert sandbox.envd_api_url == "http://localhost:49983"
+    assert await do(sandbox.kill()) is True
+    await do(sandbox.set_timeout(5))
+
+
 async def test_lifecycle_and_network_are_passed_on(side: Side) -> None:
     sandbox = await do(
         side.Sandbox.create(
