@@ -8,7 +8,15 @@ const RESERVED: &str = "oncebox.";
 
 /// Whether whoever asks does so by a label of ours, and so wants to see it: this SDK behind the proxy does.
 pub(crate) fn is_asked_for(query: Option<&str>) -> bool {
-    query.is_some_and(|query| query.split('&').any(|pair| pair.starts_with("metadata=") && pair.contains(RESERVED)))
+    let Some(filter) = query.and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("metadata="))) else {
+        return false;
+    };
+    let mut filter = filter.to_owned();
+    // It is encoded up to three times, and a dot may be written as it is.
+    for _ in 0..3 {
+        filter = filter.replace("%25", "%");
+    }
+    filter.replace("%2E", ".").replace("%2e", ".").contains(RESERVED)
 }
 
 /// Whether a request's own metadata has a label of ours.
@@ -70,7 +78,9 @@ mod tests {
 
     #[test]
     fn whoever_looks_for_a_label_sees_it() {
-        assert!(is_asked_for(Some("limit=1&metadata=oncebox.intent%253Dx")));
+        for filter in ["oncebox.intent%3Dx", "oncebox%25252Eintent%3Dx", "a%3Db%26oncebox%252eintent%253Dx"] {
+            assert!(is_asked_for(Some(&format!("limit=1&metadata={filter}"))), "{filter}");
+        }
         for query in [None, Some("metadata=a%3Db"), Some("name=oncebox.x")] {
             assert!(!is_asked_for(query), "{query:?}");
         }

@@ -75,7 +75,11 @@ async fn streams_flow_both_ways_over_both_versions() {
     for version in [HttpVersion::Http1, HttpVersion::Http2] {
         let url = setting.proxy.url();
         let client = Client::builder().api_key("mine").api_url(&url).sandbox_url(&url).http_version(version);
-        let sandbox = Sandbox::create(&client.no_proxy().build().unwrap()).await.unwrap();
+        let client = client.no_proxy().build().unwrap();
+        let sandbox = Sandbox::create(&client).await.unwrap();
+        // This SDK sees its own label through the proxy, by which it finds what it made.
+        let found = client.resolve(sandbox.intent().unwrap()).await.unwrap().unwrap();
+        assert_eq!(found.id(), sandbox.id());
         // It echoes each line before the next one is sent.
         let mut cat = sandbox.commands().start(Command::shell("cat").stdin(true)).await.unwrap();
         for line in ["one\n", "two\n"] {

@@ -1,9 +1,10 @@
 // The official JavaScript SDK at work: what it was asked to do, and what of it failed, as one JSON object.
-// ONCEBOX_COUNT sandboxes, eight at a time. ONCEBOX_NODE_WITH_E2B is a folder that has the SDK.
+// ONCEBOX_COUNT sandboxes, eight at a time, each with a file of ONCEBOX_FILE_SIZE bytes. ONCEBOX_NODE_WITH_E2B is a folder that has the SDK.
 import { createRequire } from 'node:module'
 
 const { Sandbox } = createRequire(`${process.env.ONCEBOX_NODE_WITH_E2B}/`)('e2b')
 const count = Number(process.env.ONCEBOX_COUNT)
+const size = Number(process.env.ONCEBOX_FILE_SIZE)
 const calls = {}
 const failed = []
 const made = []
@@ -32,7 +33,7 @@ async function life(number) {
   const { stdout } = await attempt('processStart', () => sandbox.commands.run(`echo ${number}`))
   check('output', stdout, `${number}\n`)
   const path = `/tmp/oncebox-proxied-${sandbox.sandboxId}`
-  const text = 'x'.repeat(70_000) + number
+  const text = 'x'.repeat(size) + number
   await attempt('writeFiles', () => sandbox.files.write(path, text))
   check('file', await attempt('readFile', () => sandbox.files.read(path)), text)
   await attempt('filesystemRemove', () => sandbox.files.remove(path))

@@ -1,6 +1,6 @@
 """The official Python SDK at work: what it was asked to do, and what of it failed, as one JSON object.
 
-ONCEBOX_COUNT sandboxes, a quarter of them with asyncio, eight at a time.
+ONCEBOX_COUNT sandboxes, a quarter of them with asyncio, eight at a time, each with a file of ONCEBOX_FILE_SIZE bytes.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import os
 from e2b import AsyncSandbox, Sandbox, SandboxQuery
 
 COUNT = int(os.environ["ONCEBOX_COUNT"])
+SIZE = int(os.environ["ONCEBOX_FILE_SIZE"])
 calls, failed, made = collections.Counter(), [], []
 
 
@@ -46,7 +47,7 @@ def life(number):
     check("metadata", info.metadata, {"n": str(number)})
     output = attempt("processStart", lambda: sandbox.commands.run(f"echo {number}")).stdout
     check("output", output, f"{number}\n")
-    path, text = f"/tmp/oncebox-proxied-{sandbox.sandbox_id}", "x" * 70_000 + str(number)
+    path, text = f"/tmp/oncebox-proxied-{sandbox.sandbox_id}", "x" * SIZE + str(number)
     attempt("writeFiles", lambda: sandbox.files.write(path, text))
     check("file", attempt("readFile", lambda: sandbox.files.read(path)), text)
     attempt("filesystemRemove", lambda: sandbox.files.remove(path))
