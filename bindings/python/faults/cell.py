@@ -17,7 +17,7 @@ def main(column: str, name: str) -> None:
     """Starts the server, runs the scenario, and tells of it."""
     scenario = SCENARIOS[name]
     with tempfile.TemporaryDirectory() as folder:
-        peer = Peer(scenario.script, Path(folder))
+        peer = Peer(scenario.script, Path(folder), is_real=scenario.is_real)
         os.environ.update(SSL_CERT_FILE=str(peer.ca), E2B_API_KEY="key", E2B_API_URL=peer.url, E2B_SANDBOX_URL=peer.url)
         if column == "enabled":
             importlib.import_module("oncebox.compat.e2b").enable()
