@@ -186,6 +186,39 @@ fn a_shell_has_a_terminal_that_resizes_and_its_exit_code_is_passed_on() {
 }
 
 #[test]
+fn a_shell_whose_connection_is_cut_goes_on_and_says_so() {
+    let server = Server::start();
+    let faults = tempfile::NamedTempFile::new().unwrap();
+    let cut = r#"{"rules": [{"on": ["start"], "times": 1, "fault": {"cut_answer": {"after": {"events": 3}, "how": "close"}}}]}"#;
+    std::fs::write(faults.path(), cut).unwrap();
+    let mut set = bare(&["faults", "set", faults.path().to_str().unwrap()]);
+    let set = set.env("E2B_API_KEY", "k").env("E2B_API_URL", &server.url).output().unwrap();
+    assert!(set.status.success(), "{}", text(&set.stderr));
+    let (master, theirs) = terminal(90, 30);
+    let mut ours = File::from(master);
+    let mut command = server.command("shell", &["-e", "PS1=ready>", "-e", "TERM=dumb"]);
+    let stdio = || Stdio::from(theirs.try_clone().unwrap());
+    let mut child =
+        command.args(["--", "bash", "--norc", "-i"]).stdin(stdio()).stdout(stdio()).stderr(stdio()).spawn().unwrap();
+    drop((command, theirs));
+    let mut seen = String::new();
+    // What is typed comes back, event by event, until the connection is cut.
+    while !seen.contains("the connection was lost and made again") {
+        ours.write_all(b":\r").unwrap();
+        let before = seen.len();
+        let mut piece = [0; 4096];
+        let n = ours.read(&mut piece).unwrap();
+        seen.push_str(&String::from_utf8_lossy(&piece[..n]));
+        assert!(seen.len() > before && seen.len() < 100_000, "{seen}");
+    }
+    // It is the same shell.
+    ours.write_all(b"echo $((40 + 2))\r").unwrap();
+    until(&mut ours, &mut seen, "\n42");
+    ours.write_all(b"exit 9\r").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(9), "{seen}");
+}
+
+#[test]
 fn wrong_use_is_told_in_one_line() {
     for (args, words) in [
         (&["exec", "i1"][..], "command is empty"),
