@@ -71,7 +71,7 @@ fn test_all(root: &Path) -> Result<(), String> {
 fn docs(root: &Path, python: &Path) -> Result<(), String> {
     let folder = target_folder(root).join("python-docs");
     run(package(root, python)
-        .args(["-W", "error", "-m", "pdoc", "--docformat", "restructuredtext", "--output-directory"])
+        .args(["-m", "pdoc", "--docformat", "restructuredtext", "--output-directory"])
         .arg(folder)
         .args(["oncebox", "oncebox.exceptions", "oncebox.testing"]))
 }
