@@ -220,7 +220,8 @@ async fn dropped_after(turns: usize, create: impl Future<Output = Result<Sandbox
 #[tokio::test(flavor = "current_thread")]
 async fn a_create_dropped_at_each_await_leaves_nothing() {
     // No fault; looked up and adopted; sent again after it was found absent; a trusted 503 that lies.
-    for fault in [None, Some(cut("after")), Some(status(502, "before")), Some(status(503, "after"))] {
+    let faults = [None, Some(cut("after")), Some(status(502, "before")), Some(status(503, "after"))];
+    for (fault, is_done) in faults.into_iter().zip([true, true, false, true]) {
         // Each time anew: the first send meets it, what follows does not.
         let rules: Vec<_> = fault.into_iter().map(|fault| on_create(1, fault)).collect();
         let server = Server::start().await;
@@ -240,7 +241,9 @@ async fn a_create_dropped_at_each_await_leaves_nothing() {
             turns += 1 + turns / 6;
             assert!(turns < 2_000_000, "it does not end");
         }
-        assert!(drops > 10, "{drops}");
+        // How many turns it takes is the machine's matter. Where the first send is done, some were dropped after that.
+        let made = server.counts().await["createSandbox"].as_u64().unwrap();
+        assert!(drops > 0 && (made > 1) == is_done, "{drops} dropped, {made} made: {rules:?}");
         let left = client.close().await;
         assert!(left.is_empty(), "{left:?}");
         assert!(server.alive().await.is_empty(), "{rules:?}");

@@ -141,6 +141,36 @@ async fn an_upload_that_is_cut_half_way_is_sent_again_whole() {
     client.close().await;
 }
 
+/// Gateways retire connections all the time: an upload that was refused is sent again, and polls go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_over_connections_that_retire_and_refuse_ends_right() {
+    let server = server().await;
+    let script = json!({"rules": [
+        {"name": "retire", "at": "request", "when": {"nth": 3}, "do": [{"goaway": {"debug": "max_age"}}]},
+        {"name": "refuse", "at": "request", "when": {"method": "PUT", "count": 1}, "do": ["refuse"]},
+        {"name": "busy", "at": "received", "when": {"method": "POST", "count": 1},
+            "do": [{"answer": {"status": 503, "headers": {"retry-after": "0"}}}]},
+        {"name": "goaway", "at": "received", "when": {"method": "PUT", "count": 1}, "do": [{"goaway": {"last": "previous", "debug": "max_age"}}]},
+    ]});
+    let script = Script::from_json(&script.to_string()).unwrap();
+    let proxy =
+        oncebox_faults::Server::builder(script).proxy_to(&server.local.url()).keep_host().start().await.unwrap();
+    let client = server.client_at(&proxy.url(""), |builder| builder.http_version(HttpVersion::Http2));
+    let context = tempfile::tempdir().unwrap();
+    let mut content = vec![0; 2 << 20];
+    getrandom::fill(&mut content).unwrap();
+    fs::write(context.path().join("big"), &content).unwrap();
+    let recipe =
+        Template::from_base_image().context(context.path()).copy("big", "/srv/big").run("echo built >> /srv/built");
+    let built = client.templates().build(&recipe, "retired").await.unwrap();
+    for rule in ["retire", "refuse", "busy", "goaway"] {
+        assert!(proxy.log().fired(rule) > 0, "{rule} never fired: {:?}", proxy.log().totals());
+    }
+    let told = output(&client, built.template_id(), "cat /srv/built; stat -c %s /srv/big").await;
+    assert_eq!(told, format!("built\n{}\n", content.len()));
+    client.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_that_fails_says_at_which_step_and_why() {
     let server = server().await;
