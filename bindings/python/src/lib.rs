@@ -1,6 +1,6 @@
 //! `oncebox._core`: what Python needs of the Rust SDK, and nothing decided here.
 //!
-//! An operation is begun by a call that returns a [`Pending`](pending::Pending) at once, and goes on on the process's own
+//! An operation is begun by a call that returns a `Pending` at once, and goes on on the process's own
 //! IO thread, which never takes the interpreter's lock. Its result becomes a Python object when it is taken.
 
 mod client;
