@@ -14,8 +14,8 @@ pub trait AnswerReader: fmt::Debug + Send + Sync {
     /// Whether the body of an answer with this head may say something. Where not, nothing of it is read.
     fn looks_at(&self, head: &Parts) -> bool;
 
-    /// What the answer says, as far as its body has come. `ended`: no more of it comes, since it is over, was cut, or is
-    /// longer than is looked at (64 KiB).
+    /// What the answer says, as far as its body has come. `ended`: no more of it comes, since it is over, or is longer
+    /// than is looked at (64 KiB). One that was cut says nothing, and is not asked about.
     fn read(&self, head: &Parts, begun: &[u8], ended: bool) -> Reading;
 }
 

@@ -166,6 +166,17 @@ async fn a_body_that_is_cut_while_it_is_looked_at_says_nothing() {
     let client = Client::builder().build();
     let error = client.send_collected(post(&peer), options()).await.unwrap_err();
     assert_eq!(error.reason(), Some(ReturnReason::NoPermit), "{error}");
+    // Nor does one whose words are all there: who knows what was to follow.
+    let cut = "HTTP/1.1 502 X\r\ncontent-length: 99\r\nconnection: close\r\n\r\nnobody is there";
+    let cut_later = Peer::start(move |_, mut socket| async move {
+        read_request(&mut socket).await.unwrap();
+        answer(&mut socket, cut).await;
+    })
+    .await;
+    let error = client.send_collected(post(&cut_later), options()).await.unwrap_err();
+    assert_eq!((error.reason(), cut_later.connections()), (Some(ReturnReason::NoPermit), 1), "{error}");
+    let response = client.send(post(&cut_later), options()).await.unwrap();
+    assert_eq!((reasons(response.history()), cut_later.connections()), (vec![Err(ReturnReason::NoPermit)], 2));
     // Where the body is handed on, its reader gets what came and then the cut.
     let response = client.send(post(&peer), options()).await.unwrap();
     let mut body = response.into_http().into_body();

@@ -64,6 +64,10 @@ impl Future for Peek {
                     Err(frame) => Rest::Trailers(frame),
                 },
             };
+            // What was cut says nothing, whatever it began with.
+            if matches!(rest, Rest::Failed(_)) {
+                return this.done(Reading::Nothing, body, rest);
+            }
             let ended = !matches!(rest, Rest::Comes) || this.begun.len() >= MOST;
             match this.reader.read(&this.head, &this.begun, ended) {
                 Reading::More if !ended => {}
