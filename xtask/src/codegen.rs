@@ -1,4 +1,4 @@
-//! Everything in this repository that is generated from `spec/`.
+//! Everything in this repository that is generated: from `spec/`, and from what fronts share.
 
 mod javascript;
 mod operations;
@@ -82,6 +82,7 @@ fn generate(root: &Path) -> Result<BTreeMap<PathBuf, String>, String> {
         ("operations.ts", javascript::operations(&planes)),
         ("runtime-errors.ts", javascript::runtime_errors(root)?),
         ("edge.ts", javascript::edge(root)?),
+        ("durable-wrapper.ts", javascript::durable_wrapper(root)?),
     ] {
         files.insert(Path::new(FOLDERS[2]).join(name), text);
     }

@@ -265,6 +265,11 @@ export class OutputLostError extends SandboxError implements CommandResult {
   }
 }
 
+/** A durable command wrote more than its spool holds, and was killed for it, as it was asked to be (`whenFull`). */
+export class SpoolFullError extends SandboxError {
+  override name = 'SpoolFullError';
+}
+
 /** A process ended, and how was told while nobody was attached. There is no exit code. */
 export class CommandLostError extends SandboxError {
   override name = 'CommandLostError';

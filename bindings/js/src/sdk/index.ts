@@ -3,15 +3,18 @@
 export type { Outcome } from '../policy/types.ts';
 export type { Attempt } from '../retry/history.ts';
 export { E2B, type E2BClientOpts } from './client.ts';
-export {
-  type CommandConnectOpts,
-  type CommandStartOpts,
-  Commands,
-  type FollowOpts,
-  type ProcessInfo,
-} from './commands/commands.ts';
+export { Commands } from './commands/commands.ts';
+export type { DurableOpts } from './commands/durable/durable.ts';
+export type { Offsets } from './commands/durable/following.ts';
 export type { CommandEvent } from './commands/events.ts';
 export { CommandHandle, type CommandRequestOpts, type PtyOutput, type Stderr, type Stdout } from './commands/handle.ts';
+export type {
+  CommandAttachOpts,
+  CommandConnectOpts,
+  CommandStartOpts,
+  FollowOpts,
+  ProcessInfo,
+} from './commands/options.ts';
 export {
   ConnectionConfig,
   type ConnectionConfigOpts,

@@ -1,7 +1,9 @@
 /** Terminals in a sandbox. */
 
-import { COMMAND_TIMEOUT, connectTo, killProcess, sendInput, startProcess } from './commands/commands.ts';
+import { connectTo, killProcess, startProcess } from './commands/commands.ts';
 import type { CommandHandle, CommandRequestOpts, Controls } from './commands/handle.ts';
+import { sendInput } from './commands/input.ts';
+import { COMMAND_TIMEOUT } from './commands/options.ts';
 import type { Envd } from './envd/envd.ts';
 import { whole } from './validate.ts';
 

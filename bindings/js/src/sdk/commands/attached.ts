@@ -9,15 +9,16 @@ export class Attached {
   private constructor(
     readonly pid: number,
     private readonly stream: MessageStream,
+    private readonly closed?: () => void,
   ) {}
 
-  /** Opens a stream, and reads it until the process is named. */
-  static async open(envd: Envd, rpc: Rpc, remoteTimeoutMs: number): Promise<Attached> {
+  /** Opens a stream, and reads it until the process is named. `closed` is called by `close`. */
+  static async open(envd: Envd, rpc: Rpc, remoteTimeoutMs: number, closed?: () => void): Promise<Attached> {
     const stream = await envd.stream(rpc, remoteTimeoutMs);
     try {
       for (;;) {
         const event = eventOf(await stream.next());
-        if (event.start?.pid !== undefined) return new Attached(event.start.pid, stream);
+        if (event.start?.pid !== undefined) return new Attached(event.start.pid, stream, closed);
         if (event.keepalive === undefined) throw new Cut('the stream did not begin with a start');
       }
     } catch (error) {
@@ -38,6 +39,7 @@ export class Attached {
   /** Ends the stream; the process goes on. */
   close(reason?: unknown): void {
     this.stream.close(reason);
+    this.closed?.();
   }
 }
 

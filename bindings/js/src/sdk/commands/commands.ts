@@ -1,76 +1,37 @@
 /** Commands in a sandbox. */
 
-import { toBase64 } from '../envd/base64.ts';
 import type { Envd } from '../envd/envd.ts';
 import { Refusal, rpcError } from '../envd/refusal.ts';
-import { Closed, Cut, type Watchdog, watchdogOf } from '../envd/stream.ts';
-import { type CommandResult, ConnectionLostError, InvalidArgumentError, TemplateError } from '../errors.ts';
+import { Closed, Cut } from '../envd/stream.ts';
+import { type CommandResult, ConnectionLostError } from '../errors.ts';
 import { milliseconds, text, variables, whole } from '../validate.ts';
-import { attach } from './attached.ts';
+import { type Attached, attach } from './attached.ts';
 import { dispatch, listRaw, type Start } from './dispatch.ts';
+import {
+  attachDurable,
+  checkId,
+  type DurableStart,
+  forgetDurable,
+  refuseDurableOpts,
+  startDurable,
+  watched,
+} from './durable/durable.ts';
 import type { Known } from './events.ts';
-import { REATTACHMENTS } from './follow.ts';
-import { CommandHandle, type CommandRequestOpts, type Controls, type Sinks } from './handle.ts';
-
-/** How long a command may run, in milliseconds, unless it is said. */
-export const COMMAND_TIMEOUT = 60_000;
-
-/** The most output that is kept, in bytes, unless it is said. */
-const MAX_OUTPUT = 64 << 20;
-
-/** How a command's stream is followed. */
-export interface FollowOpts extends CommandRequestOpts, Watchdog {
-  /** Gets the text of its standard output as it comes. Characters are never cut. */
-  onStdout?: ((data: string) => void | Promise<void>) | undefined;
-  /** Gets the text of its standard error as it comes. */
-  onStderr?: ((data: string) => void | Promise<void>) | undefined;
-  /** Is told that the stream was cut and attached to again, and why; what was written in between is lost. */
-  onGap?: ((reason: string) => void | Promise<void>) | undefined;
-  /** Whether output is kept; without it `wait` gives empty texts, and a gap is no error. Default: true. */
-  retainOutput?: boolean | undefined;
-  /** The most output that is kept, in bytes; more is an error. Default: 64 MiB. */
-  maxOutputBytes?: number | undefined;
-  /** Reattachments in a row without output. Default: 5; 0: a cut is the end. */
-  reattachments?: number | undefined;
-}
-
-/** Options of a command. */
-export interface CommandStartOpts extends FollowOpts {
-  /** Whether `run` returns once it runs, with a handle. Default: false. */
-  background?: boolean | undefined;
-  /** Where it runs. Default: the user's home. */
-  cwd?: string | undefined;
-  /** As whom. Default: the template's user. */
-  user?: string | undefined;
-  /** Variables beside those of the sandbox. */
-  envs?: Record<string, string> | undefined;
-  /** Whether it gets a standard input that can be written to. Default: false: it is at its end. */
-  stdin?: boolean | undefined;
-  /** When the sandbox kills it, in **milliseconds** after its start; 0: never. Default: 60,000, also in the background. */
-  timeoutMs?: number | undefined;
-}
-
-/** Options of `connect`. */
-export interface CommandConnectOpts extends FollowOpts {
-  /** How long it is watched, in **milliseconds**; 0: until it ends. It goes on running. Default: 60,000. */
-  timeoutMs?: number | undefined;
-}
-
-/** A process in a sandbox. */
-export interface ProcessInfo {
-  /** Its number in the sandbox. */
-  pid: number;
-  /** What it was marked by. Those that this SDK started begin with `oncebox-`. */
-  tag?: string | undefined;
-  /** The program. */
-  cmd: string;
-  /** The program's arguments. */
-  args: string[];
-  /** The variables that its start gave it. */
-  envs: Record<string, string>;
-  /** Where it was started, where that was said. */
-  cwd?: string | undefined;
-}
+import { follow, REATTACHMENTS } from './follow.ts';
+import { CommandHandle, type CommandRequestOpts, type Controls, type Source } from './handle.ts';
+import { checkPid, closeInput, sendInput } from './input.ts';
+import {
+  COMMAND_TIMEOUT,
+  type CommandAttachOpts,
+  type CommandConnectOpts,
+  type CommandStartOpts,
+  checkUser,
+  controlled,
+  type ProcessInfo,
+  reachOf,
+  sinksOf,
+  watchdogIn,
+} from './options.ts';
 
 /** Runs commands in a sandbox: `sandbox.commands`. */
 export class Commands {
@@ -110,16 +71,7 @@ export class Commands {
 
   /** Ends a command's standard input. */
   async closeStdin(pid: number, opts: CommandRequestOpts = {}): Promise<void> {
-    if (!this.supportsStdinClose) {
-      throw new TemplateError("closeStdin: the sandbox's daemon is older than 0.5.2; build its template anew");
-    }
-    await this.envd.unary({
-      action: `end the input of process ${pid}`,
-      service: 'process.Process',
-      method: 'CloseStdin',
-      message: { process: { pid: checkPid(pid) } },
-      ...opts,
-    });
+    await closeInput(this.envd, pid, opts);
   }
 
   /**
@@ -141,10 +93,40 @@ export class Commands {
   }
 
   /**
+   * Attaches to a durable command, from any process, while it runs or up to a day after its end.
+   *
+   * @throws NotFoundError where the sandbox has none of this id and user.
+   */
+  async attach(id: string, opts: CommandAttachOpts = {}): Promise<CommandHandle> {
+    const sinks = sinksOf(opts);
+    const timeoutMs = milliseconds('timeoutMs', opts.timeoutMs ?? 0);
+    const { stdout = 0, stderr = 0 } = opts.offsets ?? {};
+    const reach = { ...reachOf(this.envd, opts), id: checkId(id), shell: opts.shell };
+    const control = controlled(opts.signal ?? this.envd.config.signal);
+    const source = await attachDurable(reach, { stdout, stderr }, control.signal);
+    const events = watched(source.events, id, timeoutMs, control);
+    return new CommandHandle({ ...source, events }, control, sinks);
+  }
+
+  /**
+   * Removes what is kept of a durable command that has ended. Otherwise that is removed a day after its end, when another
+   * one is started.
+   *
+   * @returns `false` where there is nothing.
+   */
+  async forget(
+    id: string,
+    opts: CommandRequestOpts & { user?: string; shell?: readonly string[] } = {},
+  ): Promise<boolean> {
+    const reach = { ...reachOf(this.envd, opts), id: checkId(id), shell: opts.shell };
+    return forgetDurable(reach, opts.signal ?? this.envd.config.signal ?? new AbortController().signal);
+  }
+
+  /**
    * Runs a command line by `bash -l`.
    *
    * It is started at most once: where the answer to the start is lost, its process is looked for and attached to. A stream
-   * that is cut is attached to again. Neither a lost connection nor `signal` kills it; `timeoutMs` does.
+   * that is cut is attached to again; with `durable: true` nothing is lost by that. Neither a lost connection nor `signal` kills it; `timeoutMs` does.
    *
    * @returns how it ended; with `background: true` a handle, as soon as it runs.
    * @throws CommandExitError, OutputLostError, CommandLostError, TimeoutError: see {@link CommandHandle.wait};
@@ -158,6 +140,11 @@ export class Commands {
   ): Promise<CommandHandle | CommandResult>;
   async run(cmd: string, opts: CommandStartOpts = {}): Promise<CommandHandle | CommandResult> {
     const process = { cmd: '/bin/bash', args: ['-l', '-c', text('cmd', cmd)] };
+    if (opts.durable) {
+      const handle = await durableProcess(this.envd, [process.cmd, ...process.args], opts);
+      return opts.background ? handle : handle.wait();
+    }
+    refuseDurableOpts(opts);
     const handle = await startProcess(this.envd, this, { ...opts, ...process, stdin: opts.stdin ?? false });
     return opts.background ? handle : handle.wait();
   }
@@ -175,6 +162,23 @@ export interface ProgramOpts extends Omit<CommandStartOpts, 'background'> {
   readonly stdin: boolean;
   readonly pty?: { cols: number; rows: number };
   readonly onPty?: ((data: Uint8Array) => void | Promise<void>) | undefined;
+}
+
+/** Starts a durable program and follows it. */
+async function durableProcess(envd: Envd, argv: string[], opts: CommandStartOpts): Promise<CommandHandle> {
+  const sinks = sinksOf(opts);
+  const start: DurableStart = {
+    ...reachOf(envd, opts),
+    id: opts.id === undefined ? undefined : checkId(opts.id),
+    shell: opts.shell,
+    argv,
+    envs: opts.envs ?? {},
+    cwd: opts.cwd === undefined ? undefined : text('cwd', opts.cwd),
+    stdin: opts.stdin ?? false,
+    timeoutMs: milliseconds('timeoutMs', opts.timeoutMs ?? COMMAND_TIMEOUT),
+  };
+  const control = controlled(opts.signal ?? envd.config.signal);
+  return new CommandHandle(await startDurable(start, opts, control.signal), control, sinks);
 }
 
 /** Starts a program and follows it. */
@@ -200,7 +204,7 @@ export async function startProcess(envd: Envd, controls: Controls, opts: Program
     signal: control.signal,
   });
   const known = { envd, pid: attached.pid, marker, timeoutMs, watching: false, startedAt, reattachments, watchdog };
-  return new CommandHandle(known, attached, control, sinks, controls, gap);
+  return new CommandHandle(sourceOf(known, attached, control, controls, gap), control, sinks);
 }
 
 /** Follows a process that runs. */
@@ -221,7 +225,7 @@ export async function connectTo(
   try {
     const attached = await attach(envd, pid, { action, timeoutMs, signal: control.signal, requestTimeoutMs, watchdog });
     const known: Omit<Known, 'signal'> = { envd, pid, timeoutMs, watching: true, startedAt, reattachments, watchdog };
-    return new CommandHandle(known, attached, control, sinks, controls);
+    return new CommandHandle(sourceOf(known, attached, control, controls), control, sinks);
   } catch (error) {
     if (control.signal.aborted) throw control.signal.reason;
     if (error instanceof Refusal) throw await envd.afterLoss(rpcError(action, error));
@@ -230,6 +234,24 @@ export async function connectTo(
     }
     throw error;
   }
+}
+
+function sourceOf(
+  known: Omit<Known, 'signal'>,
+  attached: Attached,
+  { signal }: AbortController,
+  controls: Controls,
+  gap?: string,
+): Source {
+  const { pid } = known;
+  return {
+    pid,
+    name: `process ${pid}`,
+    events: follow({ ...known, signal }, attached, gap),
+    kill: () => controls.kill(pid),
+    sendStdin: (data, opts) => controls.sendStdin(pid, data, opts),
+    closeStdin: (opts) => controls.closeStdin(pid, opts),
+  };
 }
 
 /** Kills a process. */
@@ -244,55 +266,4 @@ export async function killProcess(envd: Envd, pid: number, opts: CommandRequestO
     if (error.code === 'not_found') return false;
     throw await envd.afterLoss(rpcError(action, error));
   }
-}
-
-/** Writes to a process. */
-export async function sendInput(
-  envd: Envd,
-  pid: number,
-  to: 'stdin' | 'pty',
-  data: string | Uint8Array,
-  opts: CommandRequestOpts,
-): Promise<void> {
-  if (typeof data !== 'string' && !(data instanceof Uint8Array)) {
-    throw new InvalidArgumentError('data: it is neither a text nor a Uint8Array');
-  }
-  const bytes = typeof data === 'string' ? new TextEncoder().encode(data) : data;
-  await envd.unary({
-    action: `write to process ${pid}`,
-    service: 'process.Process',
-    method: 'SendInput',
-    message: { process: { pid: checkPid(pid) }, input: { [to]: toBase64(bytes) } },
-    ...opts,
-  });
-}
-
-function checkPid(pid: number): number {
-  return whole('pid', pid, 0, 2 ** 32 - 1);
-}
-
-/** A user's name, as Basic credentials can carry it. */
-export function checkUser(user: string): string {
-  if (text('user', user).includes(':')) throw new InvalidArgumentError('user: it holds a colon');
-  return user;
-}
-
-/** A controller that another signal aborts, too. */
-function controlled(signal: AbortSignal | undefined): AbortController {
-  const control = new AbortController();
-  if (signal?.aborted) control.abort(signal.reason);
-  else signal?.addEventListener('abort', () => control.abort(signal.reason), { once: true, signal: control.signal });
-  return control;
-}
-
-/** The watchdog's options, checked before anything is sent. */
-function watchdogIn({ keepaliveMs, silenceMs }: Watchdog): Watchdog {
-  watchdogOf({ keepaliveMs, silenceMs });
-  return { keepaliveMs, silenceMs };
-}
-
-function sinksOf(opts: FollowOpts & { onPty?: Sinks['onPty'] }): Sinks {
-  const { onStdout, onStderr, onPty, onGap, retainOutput = true } = opts;
-  const maxOutputBytes = whole('maxOutputBytes', opts.maxOutputBytes ?? MAX_OUTPUT, 0);
-  return { onStdout, onStderr, onPty, onGap, retainOutput, maxOutputBytes };
 }

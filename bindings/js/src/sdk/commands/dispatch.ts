@@ -7,6 +7,7 @@ import { OutcomeUnknownError, SandboxNotFoundError, SandboxNotRunningError, Time
 import { randomHex, sleep } from '../runtime.ts';
 import { Attached, attach } from './attached.ts';
 import type { WireProcess } from './events.ts';
+import { Limited } from './limited.ts';
 
 const ACTION = 'start the command';
 
@@ -53,10 +54,7 @@ export interface Started {
  */
 export async function dispatch(envd: Envd, start: Start): Promise<Started> {
   const marker = new Marker();
-  const late = AbortSignal.timeout(start.requestTimeoutMs || 2 ** 31 - 1);
-  const limited = new AbortController();
-  const abort = () => limited.abort(start.signal.aborted ? start.signal.reason : late.reason);
-  for (const signal of [late, start.signal]) signal.addEventListener('abort', abort, { once: true });
+  const limited = new Limited(start.signal, start.requestTimeoutMs);
   const { user, requestTimeoutMs, watchdog } = start;
   const rpc = {
     action: ACTION,
@@ -79,7 +77,7 @@ export async function dispatch(envd: Envd, start: Start): Promise<Started> {
       return { attached: await Attached.open(envd, rpc, start.timeoutMs), marker };
     } catch (error) {
       if (start.signal.aborted) throw start.signal.reason;
-      const lost = await told(envd, error, marker, late.aborted ? requestTimeoutMs : undefined);
+      const lost = await told(envd, error, marker, limited.isLate ? requestTimeoutMs : undefined);
       if (!isUnknown(lost)) throw lost;
       const found = await find(envd, marker, lost, start);
       if (found === undefined) {
@@ -89,8 +87,7 @@ export async function dispatch(envd: Envd, start: Start): Promise<Started> {
       return { attached: found, marker, gap: lost.message };
     }
   } finally {
-    late.removeEventListener('abort', abort);
-    // What goes on is ended by the caller's signal alone, which stays.
+    limited.done();
   }
 }
 

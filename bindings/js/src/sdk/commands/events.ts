@@ -14,8 +14,13 @@ export type CommandEvent =
   | { readonly type: 'pty'; readonly data: Uint8Array }
   /** Its stream was cut and attached to again; what it wrote in between is lost. */
   | { readonly type: 'gap'; readonly reason: string }
-  /** It ended. */
-  | { readonly type: 'exit'; readonly exitCode: number; readonly error?: string | undefined };
+  /** It ended. `leftBehind`: processes that a durable command started hold its outputs, and what they write is not told. */
+  | {
+      readonly type: 'exit';
+      readonly exitCode: number;
+      readonly error?: string | undefined;
+      readonly leftBehind?: boolean;
+    };
 
 /** An event as the daemon tells it; bytes are base64. */
 export interface WireEvent {

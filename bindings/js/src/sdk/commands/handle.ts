@@ -1,10 +1,9 @@
 /** A running command's output and end. */
 
 import { CommandExitError, type CommandResult, OutputLostError, SandboxError, UnsupportedError } from '../errors.ts';
-import type { Attached } from './attached.ts';
-import type { CommandEvent, Known } from './events.ts';
+import type { Offsets } from './durable/following.ts';
+import type { CommandEvent } from './events.ts';
 import { type Feed, Feeds } from './feeds.ts';
-import { follow } from './follow.ts';
 
 /** Text of a command's standard output. */
 export type Stdout = string;
@@ -33,11 +32,27 @@ export interface Sinks {
   readonly maxOutputBytes: number;
 }
 
-/** What a handle can ask of the sandbox. */
+/** What can be asked of the sandbox about its processes. */
 export interface Controls {
   kill(pid: number): Promise<boolean>;
   sendStdin(pid: number, data: string | Uint8Array, opts?: CommandRequestOpts): Promise<void>;
   closeStdin(pid: number, opts?: CommandRequestOpts): Promise<void>;
+}
+
+/** Whom a handle follows. */
+export interface Source {
+  /** 0 where it cannot be told. */
+  readonly pid: number;
+  /** Of durable commands. */
+  readonly id?: string;
+  /** In words. */
+  readonly name: string;
+  readonly events: AsyncGenerator<CommandEvent, void>;
+  /** How much of a durable command's outputs was told. */
+  offsets?(): Offsets;
+  kill(): Promise<boolean>;
+  sendStdin(data: string | Uint8Array, opts?: CommandRequestOpts): Promise<void>;
+  closeStdin(opts?: CommandRequestOpts): Promise<void>;
 }
 
 /**
@@ -57,25 +72,32 @@ export class CommandHandle {
   private lastGap: string | undefined;
   private result: { exitCode: number; error?: string | undefined } | undefined;
 
-  /** Made by `commands.run`, `commands.connect` and `pty.create`. */
+  /** Made by `commands.run`, `commands.connect`, `commands.attach` and `pty.create`. */
   constructor(
-    private readonly known: Omit<Known, 'signal'>,
-    attached: Attached,
+    private readonly source: Source,
     control: AbortController,
     private readonly sinks: Sinks,
-    private readonly controls: Controls,
-    gap?: string,
   ) {
     this.control = control;
     this.feeds = new Feeds(sinks.retainOutput);
-    this.done = this.run(follow({ ...known, signal: control.signal }, attached, gap));
+    this.done = this.run(source.events);
     // Told to whoever waits; nobody has to.
     this.done.catch(() => {});
   }
 
-  /** The process's number in the sandbox. */
+  /** The process's number in the sandbox. A durable command has none that can be told: 0. */
   get pid(): number {
-    return this.known.pid;
+    return this.source.pid;
+  }
+
+  /** A durable command's id, by which any client attaches to it: `commands.attach(id)`. */
+  get id(): string | undefined {
+    return this.source.id;
+  }
+
+  /** How many bytes of a durable command's outputs were told. Who keeps these can go on from there, also elsewhere. */
+  get offsets(): Offsets | undefined {
+    return this.source.offsets?.();
   }
 
   /** The exit code; `undefined` while it runs, and where nobody knows. */
@@ -109,12 +131,12 @@ export class CommandHandle {
    */
   async wait(): Promise<CommandResult> {
     await this.done;
-    if (this.result === undefined) throw new SandboxError(`process ${this.pid} was disconnected from`);
+    if (this.result === undefined) throw new SandboxError(`${this.source.name} was disconnected from`);
     const result: CommandResult = { ...this.result, stdout: this.stdout, stderr: this.stderr };
     if (this.lastGap !== undefined && this.sinks.retainOutput) {
       throw new OutputLostError(
-        `${this.lastGap}; process ${this.pid} was attached to again ${this.gaps} times and ended with exit code ` +
-          `${result.exitCode}, but what it wrote in between is lost`,
+        `${this.lastGap}; ${this.source.name} ended with exit code ${result.exitCode}, but what it wrote in between is ` +
+          `lost (${this.gaps} gaps)`,
         result,
       );
     }
@@ -124,27 +146,27 @@ export class CommandHandle {
 
   /** Stops following. The command goes on; `commands.connect(pid)` follows it again. */
   async disconnect(): Promise<void> {
-    this.control.abort(new SandboxError(`process ${this.pid} was disconnected from`));
+    this.control.abort(new SandboxError(`${this.source.name} was disconnected from`));
     await this.done.catch(() => {});
   }
 
   /**
-   * Kills the command by SIGKILL.
+   * Kills the command by SIGKILL; a durable one with all that it started.
    *
    * @returns `false` where there was no such process any more.
    */
   kill(): Promise<boolean> {
-    return this.controls.kill(this.pid);
+    return this.source.kill();
   }
 
   /** Writes to its standard input, or to its terminal. Needs `stdin: true` where it was started. */
   sendStdin(data: string | Uint8Array, opts?: CommandRequestOpts): Promise<void> {
-    return this.controls.sendStdin(this.pid, data, opts);
+    return this.source.sendStdin(data, opts);
   }
 
   /** Ends its standard input. */
   closeStdin(opts?: CommandRequestOpts): Promise<void> {
-    return this.controls.closeStdin(this.pid, opts);
+    return this.source.closeStdin(opts);
   }
 
   /** Events from the beginning on (without `retainOutput`: from now on), to the exit. What ends the following is thrown. */
@@ -231,7 +253,7 @@ export class CommandHandle {
     this.bytes += data.length;
     if (this.bytes <= this.sinks.maxOutputBytes) return;
     throw new UnsupportedError(
-      `the output of process ${this.pid} is longer than ${this.sinks.maxOutputBytes} bytes (maxOutputBytes; ` +
+      `the output of ${this.source.name} is longer than ${this.sinks.maxOutputBytes} bytes (maxOutputBytes; ` +
         'retainOutput: false keeps none of it); it goes on running',
     );
   }

@@ -1,6 +1,6 @@
 /** Options of git, and what it tells. */
 
-import type { CommandStartOpts } from '../commands/commands.ts';
+import type { CommandStartOpts } from '../commands/options.ts';
 
 /** Options of every call. */
 export type GitRequestOpts = Partial<
