@@ -15,13 +15,14 @@ export interface TransportOptions extends NativeOptions {
 /**
  * What carries requests here.
  *
- * @throws when `transport: 'native'` is asked for and cannot be had, or when `transport: 'fetch'` is given options that only
- * the native transport has.
+ * @throws when `transport: 'native'` is asked for and cannot be had, or when another carries the requests and options are given
+ * that only the native transport has.
  */
 export function openTransport(options: TransportOptions = {}): typeof globalThis.fetch {
   const { transport, fetch, ...rest } = options;
   if (fetch) {
     if (transport === 'native') throw new TypeError("transport: 'native' and a fetch were given; one of them is meant");
+    refuseNativeOptions(rest, 'a fetch was given, which has options of its own');
     return fetch;
   }
   const missing = whyNotNative();
@@ -32,7 +33,7 @@ export function openTransport(options: TransportOptions = {}): typeof globalThis
   if (transport !== undefined && transport !== 'fetch') {
     throw new TypeError(`transport: ${JSON.stringify(transport)} is neither 'native' nor 'fetch'`);
   }
-  refuseNativeOptions(rest, missing);
+  refuseNativeOptions(rest, missing === undefined ? "transport is 'fetch'" : `it cannot be used: ${missing}`);
   // Bound late, so that one that is put in its place later is used.
   return (input, init) => globalThis.fetch(input, init);
 }
@@ -43,11 +44,8 @@ export function whyNotNative(): string | undefined {
 }
 
 /** Security must not be lost in silence: who asks for a proxy or a certificate gets it, or an error. */
-function refuseNativeOptions(options: NativeOptions, missing: string | undefined): void {
-  const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  const kept = ['requestTimeout', 'attemptTimeout'];
-  const lost = given.map(([name]) => name).filter((name) => !kept.includes(name));
+function refuseNativeOptions(options: NativeOptions, why: string): void {
+  const lost = Object.entries(options).flatMap(([name, value]) => (value === undefined ? [] : [name]));
   if (lost.length === 0) return;
-  const why = missing === undefined ? "transport is 'fetch'" : `it cannot be used: ${missing}`;
   throw new TypeError(`${lost.join(', ')}: only the native transport has this; ${why}`);
 }

@@ -5,7 +5,13 @@ import type { CreateMode, IdempotencyKeys, ServerMemory } from '../policy/create
 import { loadEngine } from '../policy/engine.ts';
 import type { Caller } from '../retry/caller.ts';
 import { ABORTED, orAborted, timer } from '../retry/clock.ts';
-import { DEFAULT_REQUEST_TIMEOUT_MS, type PolicyOptions, type TimeoutOptions, validateCall } from '../retry/options.ts';
+import {
+  DEFAULT_REQUEST_TIMEOUT_MS,
+  type LogEvent,
+  type PolicyOptions,
+  type TimeoutOptions,
+  validateCall,
+} from '../retry/options.ts';
 import { type Created, Driver, Fate, type Leftover } from './driver.ts';
 import { IntentInUse } from './errors.ts';
 import { type MakeRequest, type NewSandbox, Wire } from './wire.ts';
@@ -31,6 +37,8 @@ export interface Order {
   readonly body: NewSandbox;
   readonly signal?: AbortSignal | undefined;
   readonly options?: (PolicyOptions & TimeoutOptions) | undefined;
+  /** Gets each attempt, besides the client's. */
+  readonly log?: ((event: LogEvent) => void) | undefined;
 }
 
 const INTENT = /^[0-9a-f]{32}$/;
@@ -98,7 +106,7 @@ export class Creates {
       const flight = this.flightOf(order);
       // It was given up, and is being cleared away: what this call finds must not be what that one kills.
       if (flight.isDone || flight.fate.abandoned.aborted) await this.within(flight.over, order);
-      else return await this.waitFor(flight, order.signal);
+      else return await this.waitFor(flight, order);
     }
   }
 
@@ -132,7 +140,8 @@ export class Creates {
     return flight;
   }
 
-  private async waitFor(flight: Flight, signal: AbortSignal | undefined): Promise<Created | undefined> {
+  private async waitFor(flight: Flight, order: Order): Promise<Created | undefined> {
+    const { signal } = order;
     flight.waiters += 1;
     try {
       const result = await first(flight.result, signal);
@@ -141,7 +150,7 @@ export class Creates {
       return result;
     } catch (error) {
       if (!signal?.aborted) throw error;
-      if (flight.waiters === 1 && !flight.isTaken) this.giveUp(flight);
+      if (flight.waiters === 1 && !flight.isTaken) this.giveUp(flight, order);
       throw signal.reason;
     } finally {
       flight.waiters -= 1;
@@ -149,7 +158,7 @@ export class Creates {
   }
 
   /** Nobody waits any more: what was sent is looked for and killed, and what was made is killed, too. */
-  private giveUp(flight: Flight): void {
+  private giveUp(flight: Flight, order: Order): void {
     flight.fate.abandon();
     const kill = async (): Promise<void> => {
       await flight.over;
@@ -157,7 +166,7 @@ export class Creates {
       if (created === undefined) return;
       const { intent, sandbox } = created;
       const call = this.make(killSandbox, { parameters: [sandbox.sandboxID] });
-      const status = await this.caller.send(call).then(
+      const status = await this.caller.send({ ...call, options: order.options }).then(
         ({ response }) => response.status,
         () => 0,
       );
@@ -226,7 +235,7 @@ export class Creates {
       };
       const driver = new Driver({
         ...{ caller, engine, machine, wire, origin, intent, began, deadline, cleanupTimeout, fate },
-        ...{ remember, publish },
+        ...{ remember, publish, attemptTimeoutMs: order.options?.attemptTimeoutMs },
       });
       const left = await driver.run();
       if (left !== undefined) this.leftovers.push(left);

@@ -59,6 +59,8 @@ export interface Drive {
   /** In seconds; undefined: none. */
   readonly deadline: number | undefined;
   readonly cleanupTimeout: number;
+  /** In milliseconds; undefined: the caller's. */
+  readonly attemptTimeoutMs: number | undefined;
   readonly fate: Fate;
   readonly remember: (memory: ServerMemory) => void;
   /** The call ended: with a sandbox, with none since none carries a resolved intent, or with an error. */
@@ -215,10 +217,11 @@ export class Driver {
 
   /** Makes one attempt within what is left to the call, or to what goes on after it. */
   private attempt(call: OperationCall, number: number, signal: AbortSignal | undefined): Promise<SingleAttempt> {
-    const { caller, began, deadline, cleanupTimeout } = this.drive;
+    const { caller, began, deadline, cleanupTimeout, attemptTimeoutMs } = this.drive;
     const until = this.endedAt === undefined ? deadline : this.endedAt + cleanupTimeout;
     const left = until === undefined ? undefined : Math.max(0, (until - this.elapsed()) * 1000);
-    return caller.attempt(signal === undefined ? call : { ...call, signal }, number, began, left);
+    const options = { ...call.options, attemptTimeoutMs };
+    return caller.attempt({ ...call, options, ...(signal === undefined ? {} : { signal }) }, number, began, left);
   }
 
   /** An attempt that is no send, written into the history. */

@@ -6,7 +6,7 @@ import { discard, type Made, makeAttempt, type Reading } from './attempt.ts';
 import { ABORTED, orAborted } from './clock.ts';
 import { handOver, isHandedOver } from './hand-over.ts';
 import { type Attempt, describeAttempt, describeAttempts, withHistory } from './history.ts';
-import type { ClockOptions, LogEvent, TimeoutOptions } from './options.ts';
+import type { ClockOptions, Filled, LogEvent, TimeoutOptions } from './options.ts';
 import type { Origin } from './origins.ts';
 import type { Repeatable } from './request.ts';
 import { Watch } from './watch.ts';
@@ -18,12 +18,12 @@ export interface Call {
   readonly operation: string | undefined;
   readonly facts: Pick<CallFacts, 'permit' | 'mints'>;
   readonly policy: (engine: Engine) => Policy;
-  readonly timeouts: Required<TimeoutOptions>;
+  readonly timeouts: Filled<TimeoutOptions>;
   readonly reading: Reading;
 }
 
 /** What calls are made with. */
-export interface Means extends Required<ClockOptions> {
+export interface Means extends Filled<ClockOptions> {
   readonly fetch: typeof fetch;
   /** What is shared by all calls to an origin. */
   readonly origin: (url: string, engine: Engine) => Origin;

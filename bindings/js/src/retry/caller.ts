@@ -5,13 +5,13 @@ import { type Answer, type Call, type Means, makeCall } from './call.ts';
 import { sleep } from './clock.ts';
 import { type Operation, permitOf } from './operations.ts';
 import {
+  CALLER_RULES,
   type ClockOptions,
   DEFAULT_REQUEST_TIMEOUT_MS,
   isOwnClock,
   type LogEvent,
   type PolicyOptions,
   policyOf,
-  RETRY_RULES,
   type TimeoutOptions,
   validate,
   validateCall,
@@ -28,7 +28,7 @@ const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
 export interface CallerOptions extends PolicyOptions, TimeoutOptions, ClockOptions {
   /** Default: the global `fetch` of the moment of each call. */
   fetch?: typeof fetch | undefined;
-  log?: (event: LogEvent) => void;
+  log?: ((event: LogEvent) => void) | undefined;
 }
 
 /** One call of an operation. */
@@ -43,6 +43,8 @@ export interface OperationCall {
   readonly signal?: AbortSignal | undefined;
   /** Over those of the client. Inside a sandbox or a volume `retries` is 0 unless it is given here. */
   readonly options?: (PolicyOptions & TimeoutOptions) | undefined;
+  /** Gets each attempt, besides the client's. */
+  readonly log?: ((event: LogEvent) => void) | undefined;
   /** Whether the body is read within the attempt, so that a cut is seen; see `Reading`. Default `whole`. */
   readonly read?: Reading['read'] | undefined;
   /** The most that is read whole, in bytes. Default 64 MiB. */
@@ -65,7 +67,7 @@ export class Caller {
   constructor(options: CallerOptions = {}) {
     const { fetch, ...others } = options;
     if (fetch !== undefined && typeof fetch !== 'function') throw new TypeError('fetch: not a function');
-    validate(others, RETRY_RULES);
+    validate(others, CALLER_RULES);
     validateEnvironment(options);
     this.options = { ...options };
     const now = options.now ?? (() => performance.now());
@@ -83,7 +85,7 @@ export class Caller {
   /** Makes a call. It throws what `fetch` or the signal threw, or a `TimeoutError`, each with its history. */
   async send(call: OperationCall): Promise<Answer> {
     validateCall(call.options ?? {});
-    return makeCall(this.callOf(call), { ...this.means, fetch: this.fetch });
+    return makeCall(this.callOf(call), { ...this.means, fetch: this.fetch, log: both(this.means.log, call.log) });
   }
 
   /**
@@ -177,6 +179,18 @@ export class Caller {
       },
     };
   }
+}
+
+/** Two who are told, neither of whom can keep the other from it. */
+function both<T>(one: ((event: T) => void) | undefined, other: ((event: T) => void) | undefined): typeof one {
+  if (one === undefined || other === undefined) return one ?? other;
+  return (event) => {
+    try {
+      one(event);
+    } finally {
+      other(event);
+    }
+  };
 }
 
 function requestOf(call: OperationCall): Repeatable {

@@ -1,85 +1,27 @@
 /** The options of a connection: explicit, else of the environment, else the defaults. */
 
 import type { CreateOptions } from '../create/creates.ts';
-import type { Transport } from '../transport.ts';
+import { type LogEvent, type PolicyOptions, type TimeoutOptions, validateEnvironment } from '../retry/options.ts';
 import { baseUrl, checkDomain, DEFAULT_DOMAIN, directBase, ENVD_PORT, hostOf, sandboxBase } from './endpoints.ts';
 import { env } from './env.ts';
 import { AuthenticationError, InvalidArgumentError } from './errors.ts';
+import {
+  type ConnectionOpts,
+  checkOptions,
+  clockOptions,
+  environment,
+  type Logger,
+  nativeOptions,
+  policyOptions,
+} from './options.ts';
 import { hide, isBrowser } from './runtime.ts';
 import { type Sender, senderOf } from './transport/sender.ts';
-import { milliseconds, texts, whole } from './validate.ts';
+import { merged, milliseconds, texts, whole } from './validate.ts';
+
+export { type ConnectionOpts, type ConnectionsOpts, connectionOf, type Logger } from './options.ts';
 
 /** The version that is told to servers. */
 export const VERSION = '0.1.0';
-
-/** Where log lines go; `console` is one. */
-export interface Logger {
-  /** Gets what helps to find a mistake. */
-  debug?: (...args: unknown[]) => void;
-  /** Gets what is as it should be. */
-  info?: (...args: unknown[]) => void;
-  /** Gets what may be wrong. */
-  warn?: (...args: unknown[]) => void;
-  /** Gets what is wrong. */
-  error?: (...args: unknown[]) => void;
-}
-
-/** How to reach the service. Every option can be given to every call, too. */
-export interface ConnectionOpts {
-  /** The API key. Default: `E2B_API_KEY`. */
-  apiKey?: string | undefined;
-  /** Ignored: keys have no form that could be checked. */
-  validateApiKey?: boolean | undefined;
-  /** The service's domain, perhaps with a port. Default: `E2B_DOMAIN`, else `e2b.app`. */
-  domain?: string | undefined;
-  /** The control plane's address; a path in it is kept. Default: `E2B_API_URL`, else `https://api.<domain>`. */
-  apiUrl?: string | undefined;
-  /**
-   * The address of sandboxes, which are then told apart by headers; or one for each, by `{id}` and `{port}` in it.
-   * Default: `E2B_SANDBOX_URL`, else what follows from the domain.
-   */
-  sandboxUrl?: string | undefined;
-  /** Uses a service on this machine: `http://localhost:3000`. Default: `E2B_DEBUG`, else false. */
-  debug?: boolean | undefined;
-  /**
-   * How long a call may take, all its attempts together, in **milliseconds**; of a stream, until it begins. 0: no limit.
-   * Default: 60,000.
-   */
-  requestTimeoutMs?: number | undefined;
-  /**
-   * How often a call to the control plane may be sent again after an answer or an unknown outcome, where it may be.
-   * Default: 3. Calls to sandboxes and volumes: 0 unless given.
-   */
-  retries?: number | undefined;
-  /**
-   * How often a call may be sent again because nothing of it was sent, or it was refused. Default: what `retries` was
-   * given as, else `E2B_CONNECTION_RETRIES`, else 3.
-   */
-  connectionRetries?: number | undefined;
-  /** Gets a line for each thing worth telling. */
-  logger?: Logger | undefined;
-  /** More headers of requests to the control plane. The same as `apiHeaders`, which wins. */
-  headers?: Record<string, string> | undefined;
-  /** More headers of requests to the control plane. */
-  apiHeaders?: Record<string, string> | undefined;
-  /** A proxy's URL. Only the native transport has one: elsewhere it is refused with {@link UnsupportedError}. */
-  proxy?: string | undefined;
-  /** Aborts the call; its reason is thrown. */
-  signal?: AbortSignal | undefined;
-  /** What sends the requests, in place of the native transport and the runtime's own `fetch`. */
-  fetch?: typeof globalThis.fetch | undefined;
-  /** Whether the server honours idempotency keys. Default: `auto`, not before it has shown that it does. */
-  idempotencyKeys?: 'auto' | 'honoured' | 'ignored' | undefined;
-  /**
-   * How long the look-ups of a create whose answer was lost must stay empty before they are believed, in
-   * **milliseconds**. Default: 10,000.
-   */
-  settleMs?: number | undefined;
-  /** The bound of what goes on after a create has ended, in **milliseconds**. Default: 30,000. */
-  cleanupTimeoutMs?: number | undefined;
-  /** Default: `native` where it loads, else `fetch`, the runtime's own. */
-  transport?: Transport | undefined;
-}
 
 /** The official name of the same. */
 export type ConnectionConfigOpts = ConnectionOpts;
@@ -117,20 +59,26 @@ export class ConnectionConfig {
   readonly requestTimeoutMs: number;
   /** How often a call to the control plane may be sent again after an answer or an unknown outcome. */
   readonly retries: number;
-  /** What the caller gave for `retries`, where they did. */
-  readonly givenRetries: number | undefined;
   /** How often a call may be sent again because nothing was sent; absent: as `retries`. */
   readonly connectionRetries: number | undefined;
+  /** What was given of what decides about repeats, and of the limit of an attempt. */
+  readonly policy: PolicyOptions & Pick<TimeoutOptions, 'attemptTimeoutMs'>;
+  /** How long nothing may come of a file that is read as a stream, in milliseconds; 0: for ever. */
+  readonly readIdleTimeoutMs: number;
+  /** Gets each attempt. */
+  readonly log: ((event: LogEvent) => void) | undefined;
   /** The API key, where there is one. */
   readonly apiKey?: string;
   /** As it was given; ignored. */
   readonly validateApiKey?: boolean;
   /** More headers of requests to the control plane. */
   readonly headers?: Record<string, string>;
+  /** More headers of requests to sandboxes. */
+  readonly sandboxHeaders: Record<string, string>;
   /** What `E2B_USER_AGENT_SOURCE` says. */
   readonly requestSource?: string;
-  /** The proxy's URL, as it was given. */
-  readonly proxy?: string;
+  /** The proxy, as it was given. */
+  readonly proxy?: NonNullable<ConnectionOpts['proxy']>;
   /** What aborts each call. */
   readonly signal: AbortSignal | undefined;
   /** How creates go about it. */
@@ -138,7 +86,13 @@ export class ConnectionConfig {
   /** Who sends the requests of this connection. */
   readonly sender: Sender;
 
-  constructor(opts: ConnectionOpts = {}) {
+  /**
+   * @param own names of options that a call has besides, and checks itself
+   * @throws InvalidArgumentError where an option, or what the environment says in its place, breaks its rule;
+   * UnsupportedError where it needs the native transport, and another carries the requests.
+   */
+  constructor(opts: ConnectionOpts = {}, own: readonly string[] = []) {
+    checkOptions(opts, own);
     this.debug = opts.debug ?? env('E2B_DEBUG')?.toLowerCase() === 'true';
     this.domain = checkDomain(opts.domain ?? env('E2B_DOMAIN') ?? DEFAULT_DOMAIN);
     const api = opts.apiUrl ?? env('E2B_API_URL');
@@ -146,32 +100,33 @@ export class ConnectionConfig {
     this.apiUrl = api === undefined ? ofDomain : baseUrl('apiUrl', api);
     const sandboxes = opts.sandboxUrl ?? env('E2B_SANDBOX_URL');
     if (sandboxes !== undefined) this.sandboxUrl = baseUrl('sandboxUrl', sandboxes);
-    const volumes = env('E2B_VOLUME_API_URL') ?? (this.debug ? 'http://localhost:8080' : undefined);
-    this.volumeApiUrl = volumes === undefined ? undefined : baseUrl('E2B_VOLUME_API_URL', volumes);
+    const volumes =
+      opts.volumeApiUrl ?? env('E2B_VOLUME_API_URL') ?? (this.debug ? 'http://localhost:8080' : undefined);
+    this.volumeApiUrl = volumes === undefined ? undefined : baseUrl('volumeApiUrl', volumes);
     this.requestTimeoutMs = milliseconds('requestTimeoutMs', opts.requestTimeoutMs ?? 60_000);
-    this.givenRetries = opts.retries === undefined ? undefined : whole('retries', opts.retries, 0);
-    this.retries = this.givenRetries ?? 3;
+    this.policy = policyOptions({ ...opts, requestTimeoutMs: undefined });
+    this.retries = opts.retries ?? 3;
     this.connectionRetries = connectionRetries(opts);
+    this.readIdleTimeoutMs = opts.readIdleTimeoutMs ?? 60_000;
+    this.log = logOf(opts);
     const key = opts.apiKey ?? env('E2B_API_KEY');
     if (key !== undefined) this.apiKey = headerValue('apiKey', key);
     if (opts.validateApiKey !== undefined) this.validateApiKey = opts.validateApiKey;
     if (opts.logger !== undefined) this.logger = opts.logger;
-    const headers = { ...texts('headers', opts.headers ?? {}), ...texts('apiHeaders', opts.apiHeaders ?? {}) };
-    for (const [name, value] of Object.entries(headers)) {
-      if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) {
-        throw new InvalidArgumentError(`headers: ${JSON.stringify(name)} is no name of a header`);
-      }
-      headerValue(`headers: ${name}`, value);
-    }
-    this.headers = headers;
+    this.headers = merged(
+      checkHeaders('headers', texts('headers', opts.headers ?? {})),
+      checkHeaders('apiHeaders', texts('apiHeaders', opts.apiHeaders ?? {})),
+    );
+    this.sandboxHeaders = checkHeaders('sandboxHeaders', texts('sandboxHeaders', opts.sandboxHeaders ?? {}));
     const source = env('E2B_USER_AGENT_SOURCE');
     if (source !== undefined) this.requestSource = source;
     if (opts.proxy !== undefined) this.proxy = opts.proxy;
     this.signal = opts.signal;
     this.createOptions = createOptions(opts);
-    const { fetch, transport, proxy } = opts;
-    this.sender = senderOf({ fetch, transport, proxy });
-    hide(this, 'apiKey', 'headers', 'proxy', 'sender');
+    environment();
+    const { fetch, transport } = opts;
+    this.sender = senderOf({ fetch, transport, native: nativeOptions(opts), clock: clockOptions(opts) });
+    hide(this, 'apiKey', 'headers', 'sandboxHeaders', 'proxy', 'sender');
   }
 
   /** Options of a call over those of its object; what a call leaves out, or gives as `undefined`, is the object's. */
@@ -226,49 +181,47 @@ export class ConnectionConfig {
   }
 }
 
-/** Options that say how a connection is made, apart from those of one call. */
-const OF_CONNECTIONS = [
-  'apiKey',
-  'domain',
-  'apiUrl',
-  'sandboxUrl',
-  'debug',
-  'requestTimeoutMs',
-  'retries',
-  'connectionRetries',
-  'logger',
-  'headers',
-  'apiHeaders',
-  'proxy',
-  'fetch',
-  'transport',
-  'idempotencyKeys',
-  'settleMs',
-  'cleanupTimeoutMs',
-] as const satisfies readonly (keyof ConnectionOpts)[];
-
-/** What of a call's options its connection has. */
-export function connectionOf(opts: ConnectionOpts): ConnectionOpts {
-  return Object.fromEntries(OF_CONNECTIONS.map((name) => [name, opts[name]]));
-}
-
 function createOptions({ idempotencyKeys, settleMs, cleanupTimeoutMs }: ConnectionOpts): CreateOptions {
-  if (idempotencyKeys !== undefined && !['auto', 'honoured', 'ignored'].includes(idempotencyKeys)) {
-    const given = JSON.stringify(idempotencyKeys);
-    throw new InvalidArgumentError(`idempotencyKeys: ${given} is none of auto, honoured, ignored`);
-  }
   return {
     ...(idempotencyKeys === undefined ? {} : { idempotencyKeys }),
-    ...(settleMs === undefined ? {} : { settleMs: milliseconds('settleMs', settleMs) }),
-    ...(cleanupTimeoutMs === undefined ? {} : { cleanupTimeoutMs: milliseconds('cleanupTimeoutMs', cleanupTimeoutMs) }),
+    ...(settleMs === undefined ? {} : { settleMs }),
+    ...(cleanupTimeoutMs === undefined ? {} : { cleanupTimeoutMs }),
   };
 }
 
+/** What it is where it is not as `retries`, or the preset says. */
 function connectionRetries(opts: ConnectionOpts): number | undefined {
-  if (opts.connectionRetries !== undefined) return whole('connectionRetries', opts.connectionRetries, 0);
-  if (opts.retries !== undefined) return undefined;
+  try {
+    validateEnvironment(opts);
+  } catch (cause) {
+    throw new InvalidArgumentError(cause instanceof Error ? cause.message : String(cause), { cause });
+  }
+  if (opts.connectionRetries !== undefined || opts.retries !== undefined) return opts.connectionRetries;
   const variable = env('E2B_CONNECTION_RETRIES');
-  return variable === undefined ? undefined : whole('E2B_CONNECTION_RETRIES', Number(variable), 0);
+  return variable === undefined ? undefined : Number(variable);
+}
+
+/** Who is told of attempts. */
+function logOf({ log, logger }: ConnectionOpts): ((event: LogEvent) => void) | undefined {
+  if (logger?.debug === undefined) return log;
+  return (event) => {
+    try {
+      log?.(event);
+    } finally {
+      logger.debug?.(event.text, event);
+    }
+  };
+}
+
+/** Names and values that can be sent. */
+function checkHeaders(option: string, headers: Record<string, string>): Record<string, string> {
+  for (const [name, value] of Object.entries(headers)) {
+    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) {
+      throw new InvalidArgumentError(`${option}: ${JSON.stringify(name)} is no name of a header`);
+    }
+    headerValue(`${option}: ${name}`, value);
+  }
+  return headers;
 }
 
 /** A header's value: what fetch would refuse is refused before, without telling the value, which may be a secret. */

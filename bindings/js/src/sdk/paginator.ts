@@ -4,6 +4,7 @@ import { type ApiRequest, callApiWithHeaders } from './api/control-plane.ts';
 import { ConnectionConfig, type ConnectionOpts } from './config.ts';
 import { query } from './endpoints.ts';
 import { SandboxError } from './errors.ts';
+import { checkOptions } from './options.ts';
 import { hide } from './runtime.ts';
 import { whole } from './validate.ts';
 
@@ -16,7 +17,10 @@ export abstract class Paginator<T, O extends ConnectionOpts = ConnectionOpts> {
   private more = true;
   private token: string | undefined;
 
-  constructor(opts?: O, limit?: number, nextToken?: string) {
+  /** @param own names of options that the list has besides. */
+  constructor(opts?: O, limit?: number, nextToken?: string, own: readonly string[] = []) {
+    // Before the first page is asked for.
+    checkOptions(opts ?? {}, own);
     if (opts !== undefined) this.opts = opts;
     if (limit !== undefined) this.limit = whole('limit', limit, 1, 100);
     this.token = nextToken;

@@ -67,7 +67,7 @@ interface WireSecret {
 export class SecretPaginator extends Paginator<SecretInfo> {
   constructor(opts: SecretListOpts = {}) {
     const { limit, nextToken, ...rest } = opts;
-    super(rest, limit, nextToken);
+    super(rest, limit, nextToken, ['limit', 'nextToken']);
   }
 
   async nextItems(opts?: ConnectionOpts): Promise<SecretInfo[]> {
@@ -86,7 +86,7 @@ export class Secret extends ClientFactory {
    */
   static async create(name: string, value: string, opts: SecretCreateOpts = {}): Promise<SecretInfo> {
     const { metadata, ...rest } = opts;
-    const config = new ConnectionConfig(this.resolveOpts(rest));
+    const config = new ConnectionConfig(this.resolveOpts(rest), ['metadata']);
     const json = { name: checkName(name), ...body(value, metadata) };
     const request = {
       action: `create secret ${name}`,
@@ -105,7 +105,7 @@ export class Secret extends ClientFactory {
    */
   static async update(secret: string, value: string, opts: SecretUpdateOpts = {}): Promise<SecretInfo> {
     const { metadata, ...rest } = opts;
-    const config = new ConnectionConfig(this.resolveOpts(rest));
+    const config = new ConnectionConfig(this.resolveOpts(rest), ['metadata']);
     const json = body(value, metadata);
     const path = pathOf(secret);
     return infoOf(

@@ -42,6 +42,15 @@ export function sandboxId(value: unknown): string {
   return id;
 }
 
+/** Headers together; of one name, however its letters are written, the last counts. */
+export function merged(...all: (Readonly<Record<string, string>> | undefined)[]): Record<string, string> {
+  const by = new Map<string, [string, string]>();
+  for (const headers of all) {
+    for (const [name, value] of Object.entries(headers ?? {})) by.set(name.toLowerCase(), [name, value]);
+  }
+  return Object.fromEntries(by.values());
+}
+
 /** Texts by name. */
 export function texts(option: string, value: unknown): Record<string, string> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {

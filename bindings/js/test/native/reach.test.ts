@@ -127,6 +127,8 @@ describe.skipIf(skip)('native transport: reach', () => {
     expect(() => openTransport({ transport: 'fetch', proxy: 'http://p:1' })).toThrow(
       'proxy: only the native transport',
     );
+    expect(() => openTransport({ fetch: globalThis.fetch, ca: 'x' })).toThrow('ca: only the native transport');
+    expect(() => openTransport({ transport: 'fetch', requestTimeout: 5 })).toThrow('requestTimeout: only the native');
     expect(() => openTransport({ transport: 'other' as never })).toThrow('neither');
   });
 });

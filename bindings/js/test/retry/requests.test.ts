@@ -161,9 +161,9 @@ describe('options', () => {
     [{ requestTimeoutMs: -1 }, 'requestTimeoutMs: -1 is not a number of milliseconds from 0 (off) to 2147483647000'],
     [{ requestTimeoutMs: Number.NaN }, 'requestTimeoutMs: NaN is not'],
     [{ attemptTimeoutMs: Number.POSITIVE_INFINITY }, 'attemptTimeoutMs: Infinity is not'],
-    [{ trustBadGateway: 'yes' as unknown as boolean }, 'trustBadGateway: yes is not true or false'],
-    [{ repeatUnknown: 'always' as 'safe' }, 'repeatUnknown: always is not one of never, safe, permitted'],
-    [{ preset: 'e2b' as 'default' }, 'preset: e2b is not one of default, e2b_2_52, e2b_2_63'],
+    [{ trustBadGateway: 'yes' as unknown as boolean }, 'trustBadGateway: "yes" is not true or false'],
+    [{ repeatUnknown: 'always' as 'safe' }, 'repeatUnknown: "always" is not one of never, safe, permitted'],
+    [{ preset: 'e2b' as 'default' }, 'preset: "e2b" is not one of default, e2b_2_52, e2b_2_63'],
     [{ log: {} as never }, 'log: [object Object] is not a function'],
     [{ operations: [] as never }, 'operations: [object Array] is not an OperationTable'],
     [{ timeout: 5 } as RetryOptions, 'timeout: there is no such option'],
@@ -184,7 +184,7 @@ describe('options', () => {
       2, 3, 1,
     ]);
     vi.stubEnv('E2B_CONNECTION_RETRIES', 'many');
-    expect(() => withRetry()).toThrow('E2B_CONNECTION_RETRIES: many is not a whole number from 0 to 1000');
+    expect(() => withRetry()).toThrow('E2B_CONNECTION_RETRIES: "many" is not a whole number from 0 to 1000');
     vi.unstubAllEnvs();
   });
 

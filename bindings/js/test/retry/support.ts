@@ -1,5 +1,6 @@
 /** A `fetch` that does what a script says, and time that only waits pass. */
 
+import type { Filled } from '../../src/retry/options.ts';
 import type { RetryOptions } from '../../src/retry.ts';
 
 /** What the scripted `fetch` was given. */
@@ -62,7 +63,7 @@ export function scripted(...script: Happens[]): typeof fetch & { seen: Seen[] } 
 
 /** A clock that only waits move, as options, and the waits in milliseconds. */
 export function fakeTime(): {
-  readonly options: Required<Pick<RetryOptions, 'now' | 'sleep' | 'random'>>;
+  readonly options: Filled<Pick<RetryOptions, 'now' | 'sleep' | 'random'>>;
   readonly waits: number[];
 } {
   let now = 0;

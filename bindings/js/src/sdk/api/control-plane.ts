@@ -3,6 +3,7 @@
 import type { ConnectionConfig } from '../config.ts';
 import { type OnceboxError, SandboxError } from '../errors.ts';
 import type { Answer, Call } from '../transport/sender.ts';
+import { merged } from '../validate.ts';
 import { type Classes, failed, refused } from './failure.ts';
 
 /** A request to the control plane. */
@@ -20,13 +21,13 @@ export interface ApiRequest {
 
 /** Headers of each request to the control plane. */
 export function apiHeaders(config: ConnectionConfig): Record<string, string> {
-  return { ...config.userAgent, ...config.headers, 'X-API-KEY': config.requiredApiKey };
+  return merged(config.userAgent, config.headers, { 'X-API-KEY': config.requiredApiKey });
 }
 
 /** The call of a request. */
 export function apiCall(config: ConnectionConfig, request: ApiRequest): Call {
-  const headers: Record<string, string> = { Accept: 'application/json', ...apiHeaders(config), ...request.headers };
-  if (request.json !== undefined) headers['Content-Type'] = 'application/json';
+  const type = request.json === undefined ? {} : { 'Content-Type': 'application/json' };
+  const headers = merged({ Accept: 'application/json' }, apiHeaders(config), request.headers, type);
   return {
     plane: 'control_plane',
     method: request.method,
@@ -36,8 +37,8 @@ export function apiCall(config: ConnectionConfig, request: ApiRequest): Call {
     body: request.json === undefined ? undefined : JSON.stringify(request.json),
     read: 'whole',
     requestTimeoutMs: config.requestTimeoutMs,
-    retries: config.givenRetries,
-    connectionRetries: config.connectionRetries,
+    policy: config.policy,
+    log: config.log,
     signal: config.signal,
   };
 }

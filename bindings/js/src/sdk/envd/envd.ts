@@ -14,8 +14,8 @@ import {
   SupersededError,
 } from '../errors.ts';
 import { hide } from '../runtime.ts';
-import type { Answer, Call, CallBody } from '../transport/sender.ts';
-import { milliseconds } from '../validate.ts';
+import { type Answer, type Call, type CallBody, ONCE } from '../transport/sender.ts';
+import { merged, milliseconds } from '../validate.ts';
 import { pack } from './envelope.ts';
 import { Refusal, refusalOf, restError, rpcError } from './refusal.ts';
 import { MessageStream, type Watchdog, watchdogOf } from './stream.ts';
@@ -29,6 +29,8 @@ export interface CallLimits {
   requestTimeoutMs?: number | undefined;
   /** Aborts the call; its reason is thrown. */
   signal?: AbortSignal | undefined;
+  /** Attempts of probes: one. */
+  once?: boolean | undefined;
 }
 
 /** An RPC. */
@@ -55,8 +57,6 @@ export interface Rest extends CallLimits {
   readonly body?: CallBody;
   readonly read?: 'whole' | 'stream';
   readonly classes?: Classes;
-  /** Attempts of probes: one. */
-  readonly once?: boolean;
 }
 
 /** Which sandbox it is, and how it is reached. */
@@ -109,7 +109,7 @@ export class Envd {
 
   /** The same, where a refusal is thrown as it is. */
   async tryUnary<T>(rpc: Rpc): Promise<T> {
-    const headers = { ...this.rpcHeaders(rpc), 'Content-Type': 'application/json' };
+    const headers = merged(this.rpcHeaders(rpc), { 'Content-Type': 'application/json' });
     const call = this.call(rpc, `/${rpc.service}/${rpc.method}`, headers, JSON.stringify(rpc.message), 'whole');
     const answer = await this.send(rpc.action, call);
     if (answer.status !== 200) throw await refusalOf(answer);
@@ -128,12 +128,10 @@ export class Envd {
     if (rpc.signal?.aborted) throw rpc.signal.reason;
     rpc.signal?.addEventListener('abort', abort, { once: true });
     const { keepalive, silence } = watchdogOf(rpc.watchdog ?? {});
-    const headers: Record<string, string> = {
-      ...this.rpcHeaders(rpc),
-      'Content-Type': 'application/connect+json',
-      'Keepalive-Ping-Interval': String(keepalive),
-    };
-    if (remoteTimeoutMs > 0) headers['Connect-Timeout-Ms'] = String(Math.ceil(remoteTimeoutMs));
+    const timeout = remoteTimeoutMs > 0 ? { 'Connect-Timeout-Ms': String(Math.ceil(remoteTimeoutMs)) } : {};
+    const ping = { 'Keepalive-Ping-Interval': String(keepalive) };
+    const type = { 'Content-Type': 'application/connect+json' };
+    const headers = merged(this.rpcHeaders(rpc), type, ping, timeout);
     const path = `/${rpc.service}/${rpc.method}`;
     const call = { ...this.call(rpc, path, headers, pack(rpc.message), 'stream'), signal: control.signal };
     try {
@@ -153,18 +151,16 @@ export class Envd {
   /** Sends a plain request that must succeed. */
   async rest(request: Rest): Promise<Answer> {
     const call = this.call(request, request.path, this.headers(request.headers), request.body, request.read ?? 'whole');
-    const once = { method: request.method, retries: 0, connectionRetries: 0 };
-    const answer = await this.send(request.action, { ...call, ...(request.once ? once : { method: request.method }) });
+    const answer = await this.send(request.action, { ...call, method: request.method });
     if (answer.status >= 200 && answer.status <= 299) return answer;
     throw await this.afterLoss(await restError(request.action, answer, request.classes ?? {}));
   }
 
   /** Whether the sandbox runs: `false` where what stands before it says that it does not. */
-  async isRunning(limits: CallLimits & { once?: boolean } = {}): Promise<boolean> {
+  async isRunning(limits: CallLimits = {}): Promise<boolean> {
     const action = 'ask whether the sandbox runs';
     const call = this.call(limits, '/health', this.headers(), undefined, 'whole');
-    const once = limits.once ? { retries: 0, connectionRetries: 0 } : {};
-    const answer = await this.sendRaw(action, { ...call, method: 'GET', ...once });
+    const answer = await this.sendRaw(action, { ...call, method: 'GET' });
     if (answer.status === 502) return false;
     if (answer.status >= 200 && answer.status <= 299) return true;
     throw await restError(action, answer, {});
@@ -203,19 +199,19 @@ export class Envd {
   /** Headers that say which sandbox, and which port of it. */
   headers(more: Record<string, string> = {}): Record<string, string> {
     const { sandboxId, envdAccessToken, trafficAccessToken } = this.identity;
+    const { userAgent, sandboxHeaders } = this.config;
     const headers: Record<string, string> = {
-      ...this.config.userAgent,
       ...more,
       'E2b-Sandbox-Id': sandboxId,
       'E2b-Sandbox-Port': String(this.port),
     };
     if (envdAccessToken) headers['X-Access-Token'] = envdAccessToken;
     if (trafficAccessToken && this.port !== ENVD_PORT) headers['E2B-Traffic-Access-Token'] = trafficAccessToken;
-    return headers;
+    return merged(userAgent, sandboxHeaders, headers);
   }
 
   private rpcHeaders(rpc: Rpc): Record<string, string> {
-    const headers: Record<string, string> = { ...this.headers(), 'Connect-Protocol-Version': '1' };
+    const headers = this.headers({ 'Connect-Protocol-Version': '1' });
     const user = rpc.user ?? (this.atLeast('0.4.0') ? undefined : 'user');
     if (user !== undefined) headers.Authorization = `Basic ${basic(`${user}:`)}`;
     return headers;
@@ -242,8 +238,8 @@ export class Envd {
       body,
       read,
       requestTimeoutMs: limit === undefined ? config.requestTimeoutMs : milliseconds('requestTimeoutMs', limit),
-      retries: config.givenRetries,
-      connectionRetries: config.connectionRetries,
+      policy: what.once ? { ...config.policy, ...ONCE } : config.policy,
+      log: config.log,
       signal: what.signal ?? config.signal,
     };
   }
@@ -269,7 +265,10 @@ export class Envd {
     const { config, identity } = this;
     try {
       const info = await callApi<{ state?: string; endAt?: string }>(
-        Object.assign(Object.create(config), { requestTimeoutMs: PROBE_TIMEOUT, retries: 0, connectionRetries: 0 }),
+        Object.assign(Object.create(config), {
+          requestTimeoutMs: PROBE_TIMEOUT,
+          policy: { ...config.policy, ...ONCE },
+        }),
         { action: 'ask about the sandbox', method: 'GET', path: `/sandboxes/${segment(identity.sandboxId)}` },
       );
       return `the control plane says that it is ${info.state}, until ${info.endAt}`;

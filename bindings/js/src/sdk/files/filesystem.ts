@@ -51,7 +51,7 @@ export class Filesystem {
   ): Promise<string | Uint8Array | Blob | ReadableStream<Uint8Array>> {
     const action = `read the file ${text('path', path)}`;
     const { format = 'text', gzip = false, user, requestTimeoutMs, signal = this.envd.config.signal } = opts;
-    const idleMs = milliseconds('streamIdleTimeoutMs', opts.streamIdleTimeoutMs ?? 60_000);
+    const idleMs = milliseconds('streamIdleTimeoutMs', opts.streamIdleTimeoutMs ?? this.envd.config.readIdleTimeoutMs);
     const get: Get = (headers, within) =>
       this.envd.rest({
         action,

@@ -34,6 +34,9 @@ import {
   type WireSnapshot,
 } from './wire.ts';
 
+/** What `connect` is given besides. */
+export const OF_CONNECT = ['timeoutMs', 'onResume'] as const satisfies readonly (keyof SandboxConnectOpts)[];
+
 const MISSING = { notFound: SandboxNotFoundError };
 
 /** Static methods of `Sandbox` that take a sandbox's id. */
@@ -69,7 +72,7 @@ export class SandboxApi extends ClientFactory {
   /** What a sandbox used, oldest first. */
   static async getMetrics(sandboxId: string, opts: SandboxMetricsOpts = {}): Promise<SandboxMetrics[]> {
     const { start, end, ...rest } = opts;
-    const config = new ConnectionConfig(this.resolveOpts(rest));
+    const config = new ConnectionConfig(this.resolveOpts(rest), ['start', 'end']);
     const values = { start: unixSeconds('start', start), end: unixSeconds('end', end) };
     const path = `${pathOf(sandboxId)}/metrics${query(values)}`;
     const request = {
@@ -122,7 +125,7 @@ export class SandboxApi extends ClientFactory {
    */
   static async pause(sandboxId: string, opts: SandboxPauseOpts = {}): Promise<boolean> {
     const { keepMemory, ...rest } = opts;
-    const config = new ConnectionConfig(this.resolveOpts(rest));
+    const config = new ConnectionConfig(this.resolveOpts(rest), ['keepMemory']);
     const json = keepMemory === undefined ? {} : { memory: keepMemory };
     const path = `${pathOf(sandboxId)}/pause`;
     return callUnless(config, 409, {
@@ -147,7 +150,7 @@ export class SandboxApi extends ClientFactory {
    */
   static async createSnapshot(sandboxId: string, opts: CreateSnapshotOpts = {}): Promise<SnapshotInfo> {
     const { name, ...rest } = opts;
-    const config = new ConnectionConfig(this.resolveOpts(rest));
+    const config = new ConnectionConfig(this.resolveOpts(rest), ['name']);
     const json = name === undefined ? {} : { name: text('name', name) };
     const path = `${pathOf(sandboxId)}/snapshots`;
     const action = `make a snapshot of sandbox ${sandboxId}`;
@@ -175,7 +178,7 @@ export class SandboxApi extends ClientFactory {
   /** Wakes a sandbox where it is paused, and gives what is needed to speak to it. */
   protected static async connectSandbox(sandboxId: string, opts: SandboxConnectOpts = {}): Promise<Access> {
     const { timeoutMs, onResume, ...rest } = opts;
-    const config = new ConnectionConfig(rest);
+    const config = new ConnectionConfig(rest, OF_CONNECT);
     if (onResume !== undefined && onResume !== 'restore' && onResume !== 'reboot') {
       throw new InvalidArgumentError(`onResume: ${JSON.stringify(onResume)} is neither restore nor reboot`);
     }
@@ -197,7 +200,7 @@ export class SandboxApi extends ClientFactory {
   /** Copies a sandbox. One copy may fail while others are made. */
   protected static async forkSandbox(sandboxId: string, opts: SandboxForkOpts = {}): Promise<WireFork[]> {
     const { timeoutMs, count, ...rest } = opts;
-    const config = new ConnectionConfig(rest);
+    const config = new ConnectionConfig(rest, ['timeoutMs', 'count']);
     const json = defined({
       timeout: timeoutMs === undefined ? undefined : seconds('timeoutMs', timeoutMs),
       count: count === undefined ? undefined : whole('count', count, 1, 20),

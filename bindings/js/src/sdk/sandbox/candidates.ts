@@ -4,6 +4,7 @@ import { callApiWithHeaders } from '../api/control-plane.ts';
 import { ConnectionConfig, type ConnectionOpts } from '../config.ts';
 import { query } from '../endpoints.ts';
 import { OutcomeUnknownError } from '../errors.ts';
+import { ONCE } from '../transport/sender.ts';
 import type { WireInfo, WireSnapshot } from './wire.ts';
 
 /** How long the look may take, in milliseconds. */
@@ -61,7 +62,7 @@ async function look(
 ): Promise<void> {
   if (!(error instanceof OutcomeUnknownError)) return;
   try {
-    const once = { ...opts, retries: 0, connectionRetries: 0, requestTimeoutMs: LOOK_TIMEOUT };
+    const once = { ...opts, ...ONCE, requestTimeoutMs: LOOK_TIMEOUT };
     const found = await find(new ConnectionConfig(once));
     error.candidates = found.filter((id) => id !== undefined);
   } catch (why) {

@@ -1,6 +1,6 @@
 /** Making sandboxes. */
 
-import type { ConnectionConfig } from '../config.ts';
+import type { ConnectionConfig, ConnectionOpts } from '../config.ts';
 import { InvalidArgumentError } from '../errors.ts';
 import { seconds, text, texts, variables } from '../validate.ts';
 import { defined, iamBody, networkBody } from './network.ts';
@@ -9,6 +9,23 @@ import type { SandboxLifecycle, SandboxOpts } from './types.ts';
 import { type Access, accessOf, type WireSandbox } from './wire.ts';
 
 const ACTION = 'create a sandbox';
+
+/** What a create is given besides the options of its connection. */
+export const OF_CREATE = Object.keys({
+  template: true,
+  metadata: true,
+  envs: true,
+  timeoutMs: true,
+  secure: true,
+  allowInternetAccess: true,
+  mcp: true,
+  network: true,
+  iam: true,
+  volumeMounts: true,
+  lifecycle: true,
+  intent: true,
+  idempotencyKey: true,
+} satisfies Record<Exclude<keyof SandboxOpts, keyof ConnectionOpts>, true>);
 
 /** What of a sandbox's options is sent. All of it is checked. */
 export function createBody(template: string, opts: SandboxOpts): Record<string, unknown> {

@@ -19,6 +19,7 @@ import {
   TimeoutError,
 } from '../errors.ts';
 import type { Sender } from '../transport/sender.ts';
+import { merged } from '../validate.ts';
 
 export type { Created, Leftover };
 
@@ -54,14 +55,10 @@ export async function createOnce(
   config: ConnectionConfig,
   order: Pick<Order, 'intent' | 'resolve' | 'idempotencyKey' | 'body'>,
 ): Promise<Created | undefined> {
-  const { signal, requestTimeoutMs, givenRetries: retries, connectionRetries } = config;
-  const options = {
-    requestTimeoutMs,
-    ...(retries === undefined ? {} : { retries }),
-    ...(connectionRetries === undefined ? {} : { connectionRetries }),
-  };
+  const { signal, requestTimeoutMs, policy, log } = config;
+  const options = { ...policy, requestTimeoutMs };
   try {
-    return await createsOf(config).create({ ...order, signal, options });
+    return await createsOf(config).create({ ...order, signal, options, log });
   } catch (error) {
     throw endOf(error, order.resolve ? 'resolve the intent' : ACTION, signal);
   }
@@ -81,7 +78,7 @@ function requests(apiUrl: string, headers: Record<string, string>): MakeRequest 
     return {
       operation,
       url: `${apiUrl}${path}${query(parts.query ?? {})}`,
-      headers: { Accept: 'application/json', ...headers, ...json, ...parts.headers },
+      headers: merged({ Accept: 'application/json' }, headers, json, parts.headers),
       body: parts.json === undefined ? undefined : JSON.stringify(parts.json),
       init: { redirect: 'manual' },
       read: 'whole',

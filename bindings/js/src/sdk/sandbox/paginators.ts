@@ -13,7 +13,7 @@ export class SandboxPaginator extends Paginator<SandboxInfo, SandboxApiOpts> {
 
   constructor(opts: SandboxListOpts = {}) {
     const { query = {}, order, limit, nextToken, ...rest } = opts;
-    super(rest, limit, nextToken);
+    super(rest, limit, nextToken, ['query', 'order', 'limit', 'nextToken']);
     if (order !== undefined && order !== 'asc' && order !== 'desc') {
       throw new InvalidArgumentError(`order: ${JSON.stringify(order)} is neither asc nor desc`);
     }
@@ -43,7 +43,7 @@ export class SnapshotPaginator extends Paginator<SnapshotInfo, SandboxApiOpts> {
 
   constructor(opts: SnapshotListOpts = {}) {
     const { sandboxId: of, name, limit, nextToken, ...rest } = opts;
-    super(rest, limit, nextToken);
+    super(rest, limit, nextToken, ['sandboxId', 'name', 'limit', 'nextToken']);
     this.values = { sandboxID: of === undefined ? undefined : sandboxId(of), name };
   }
 

@@ -7,12 +7,13 @@ import { Envd, superseded } from '../envd/envd.ts';
 import { SandboxError, TemplateError } from '../errors.ts';
 import { Filesystem } from '../files/filesystem.ts';
 import { Git } from '../git/git.ts';
+import { checkOptions } from '../options.ts';
 import { Pty } from '../pty.ts';
 import { hide } from '../runtime.ts';
 import { quote } from '../shell.ts';
 import { sandboxId as checked } from '../validate.ts';
-import { SandboxApi } from './api.ts';
-import { createSandbox, type Made, resolveIntent } from './create.ts';
+import { OF_CONNECT, SandboxApi } from './api.ts';
+import { createSandbox, type Made, OF_CREATE, resolveIntent } from './create.ts';
 import type { SandboxNetworkUpdate } from './network.ts';
 import { SandboxPaginator, type SnapshotPaginator } from './paginators.ts';
 import { fileUrl } from './signature.ts';
@@ -90,6 +91,7 @@ export class Sandbox extends SandboxApi {
     const { sandboxId, sandboxDomain, envdVersion, envdAccessToken, trafficAccessToken, fate, ...more } = opts;
     const { timeoutMs, onResume, ...rest } = more;
     this.fate = fate;
+    checkOptions(rest);
     this.opts = rest;
     this.connectionConfig = new ConnectionConfig({ ...rest, signal: undefined });
     this.sandboxId = checked(sandboxId);
@@ -132,7 +134,7 @@ export class Sandbox extends SandboxApi {
   ): Promise<InstanceType<S>> {
     const given = (typeof templateOrOpts === 'string' ? more : templateOrOpts) ?? {};
     const opts: SandboxOpts = this.resolveOpts(given) ?? {};
-    const config = new ConnectionConfig(opts);
+    const config = new ConnectionConfig(opts, OF_CREATE);
     const fallback = opts.mcp === undefined ? this.defaultTemplate : this.defaultMcpTemplate;
     const template = typeof templateOrOpts === 'string' ? templateOrOpts : (opts.template ?? fallback);
     const access: Made = config.debug ? DEBUG : await createSandbox(config, template, opts);
@@ -169,7 +171,7 @@ export class Sandbox extends SandboxApi {
     opts?: SandboxConnectOpts,
   ): Promise<InstanceType<S>> {
     const all: SandboxConnectOpts = this.resolveOpts(opts) ?? {};
-    const debug = new ConnectionConfig(all).debug;
+    const debug = new ConnectionConfig(all, OF_CONNECT).debug;
     const access = debug ? { ...DEBUG, sandboxId } : await this.connectSandbox(checked(sandboxId), all);
     return new this({ ...connectionOf(all), ...access }) as InstanceType<S>;
   }
@@ -200,7 +202,7 @@ export class Sandbox extends SandboxApi {
   /** Wakes this sandbox where it is paused, and prolongs its life. */
   async connect(opts?: SandboxConnectOpts): Promise<this> {
     const all = this.merged(opts);
-    if (!new ConnectionConfig(all).debug) await Sandbox.connectSandbox(this.sandboxId, all);
+    if (!new ConnectionConfig(all, OF_CONNECT).debug) await Sandbox.connectSandbox(this.sandboxId, all);
     return this;
   }
 

@@ -202,8 +202,8 @@ async function upload(
       body: archive,
       read: 'whole',
       requestTimeoutMs: UPLOAD_TIMEOUT,
-      retries: config.givenRetries,
-      connectionRetries: config.connectionRetries,
+      policy: config.policy,
+      log: config.log,
       signal: config.signal,
     } as const;
     let answer: Awaited<ReturnType<typeof config.sender.send>>;

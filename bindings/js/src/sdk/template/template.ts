@@ -60,6 +60,17 @@ export interface TemplateTagInfo {
   tags: string[];
 }
 
+/** What a build is given besides. */
+const OF_BUILD = Object.keys({
+  alias: true,
+  tags: true,
+  cpuCount: true,
+  memoryMB: true,
+  minFreeDiskMb: true,
+  skipCache: true,
+  onBuildLogs: true,
+} satisfies Record<keyof BasicBuildOptions, true>);
+
 const CLASSES = { other: TemplateError };
 
 /** A recipe with its base still to be chosen, and what can be done with recipes and templates. */
@@ -96,7 +107,7 @@ export class TemplateBase extends TemplateFromImage {
     more: Omit<BuildOptions, 'alias'> = {},
   ): Promise<BuildInfo> {
     const [name, options] = named(nameOrOptions, more);
-    const config = new ConnectionConfig(this.resolveOpts(options));
+    const config = new ConnectionConfig(this.resolveOpts(options), OF_BUILD);
     const build = await startBuild(config, template.recipe, name, options);
     await watchBuild(config, build, options.onBuildLogs);
     return build;
@@ -115,7 +126,7 @@ export class TemplateBase extends TemplateFromImage {
     more: Omit<BuildOptions, 'alias'> = {},
   ): Promise<BuildInfo> {
     const [name, options] = named(nameOrOptions, more);
-    return startBuild(new ConnectionConfig(this.resolveOpts(options)), template.recipe, name, options);
+    return startBuild(new ConnectionConfig(this.resolveOpts(options), OF_BUILD), template.recipe, name, options);
   }
 
   /** How far a build is. */
@@ -124,7 +135,7 @@ export class TemplateBase extends TemplateFromImage {
     options: GetBuildStatusOptions = {},
   ): Promise<TemplateBuildStatusResponse> {
     const { logsOffset = 0, ...rest } = options;
-    const config = new ConnectionConfig(this.resolveOpts(rest));
+    const config = new ConnectionConfig(this.resolveOpts(rest), ['logsOffset']);
     return getStatus(config, data, whole('logsOffset', logsOffset, 0));
   }
 

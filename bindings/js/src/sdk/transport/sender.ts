@@ -1,10 +1,12 @@
 /** What sends the SDK's requests: the one call loop. Nothing above it decides whether anything is sent again. */
 
 import { ALL } from '../../generated/operations.ts';
-import { Caller, type CallerOptions, type OperationCall } from '../../retry/caller.ts';
+import { Caller, type OperationCall } from '../../retry/caller.ts';
 import { type Operation, OperationTable, type Plane } from '../../retry/operations.ts';
-import { openTransport, type Transport } from '../../transport.ts';
+import type { ClockOptions, LogEvent, PolicyOptions, TimeoutOptions } from '../../retry/options.ts';
+import { openTransport, type Transport, whyNotNative } from '../../transport.ts';
 import { InvalidArgumentError, UnsupportedError } from '../errors.ts';
+import { type ConnectionsOpts, nativeOptionsOf } from '../options.ts';
 
 /** What a request can be made of. All but streams can be sent again. */
 export type CallBody = string | Uint8Array<ArrayBuffer> | Blob | FormData | ReadableStream<Uint8Array>;
@@ -24,9 +26,10 @@ export interface Call {
   readonly read: 'whole' | 'stream';
   /** Of the whole call, in milliseconds; 0: none. */
   readonly requestTimeoutMs: number;
-  /** Absent: as the plane has it, 3 for the control plane and 0 else. */
-  readonly retries?: number | undefined;
-  readonly connectionRetries?: number | undefined;
+  /** What decides about repeats. Without `retries`: as the plane has it, 3 for the control plane and 0 else. */
+  readonly policy: PolicyOptions & Pick<TimeoutOptions, 'attemptTimeoutMs'>;
+  /** Gets each attempt. */
+  readonly log: ((event: LogEvent) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -46,7 +49,9 @@ type OperationAnswer = Awaited<ReturnType<Caller['send']>>;
 export interface SenderOptions {
   readonly fetch?: typeof globalThis.fetch | undefined;
   readonly transport?: Transport | undefined;
-  readonly proxy?: string | undefined;
+  /** What was given that only the native transport has. */
+  readonly native: ConnectionsOpts;
+  readonly clock: ClockOptions;
 }
 
 /** Statuses whose answers have no body. */
@@ -76,7 +81,7 @@ export class Sender {
 
 /** The call of an operation of the loop's. */
 export function operationCall(call: Call): OperationCall {
-  const { requestTimeoutMs, retries, connectionRetries, signal, body, read } = call;
+  const { requestTimeoutMs, policy, signal, body, read, log } = call;
   // `redirect`: no server of the protocol redirects, and whoever does would be sent the key.
   const init: OperationCall['init'] = { redirect: 'manual' };
   return {
@@ -87,11 +92,8 @@ export function operationCall(call: Call): OperationCall {
     init: body instanceof ReadableStream ? Object.assign(init, { duplex: 'half' }) : init,
     signal,
     read,
-    options: {
-      requestTimeoutMs,
-      ...(retries === undefined ? {} : { retries }),
-      ...(connectionRetries === undefined ? {} : { connectionRetries }),
-    },
+    options: { ...policy, requestTimeoutMs },
+    log,
   };
 }
 
@@ -118,30 +120,70 @@ function plainHeaders(headers: Headers): Headers {
   return plain;
 }
 
-const byFetch = new WeakMap<typeof globalThis.fetch, Sender>();
-const byOptions = new Map<string, Sender>();
+/** One attempt and no more, whatever else is given. */
+export const ONCE = { retries: 0, connectionRetries: 0 };
+
+/** Means of sending that are remembered: as a rule one. */
+const MEANS = 256;
+
+/** By the `fetch` that was given, or {@link OWN}; then by all else. */
+const senders = new WeakMap<object, Map<string, Sender>>();
+
+/** Stands for no `fetch`. */
+const OWN = {};
 
 /** Who sends by these means. All that use the same means share their connections and their budgets of retries. */
 export function senderOf(options: SenderOptions): Sender {
-  const { fetch, transport, proxy } = options;
-  const open = (): Sender => new Sender(new Caller({ fetch: opened(options) } as CallerOptions));
-  if (fetch !== undefined) {
-    const sender = byFetch.get(fetch) ?? open();
-    byFetch.set(fetch, sender);
-    return sender;
+  const { fetch = OWN, transport, native, clock } = options;
+  const { random, sleep, now } = clock;
+  const key = JSON.stringify([transport, ...pairs(nativeOptionsOf(native)), [random, sleep, now].map(numberOf)]);
+  const known = senders.get(fetch) ?? new Map<string, Sender>();
+  senders.set(fetch, known);
+  let sender = known.get(key);
+  if (sender === undefined) {
+    sender = new Sender(new Caller({ fetch: opened(options), ...clock }));
+    // The oldest is forgotten; what it has under way goes on.
+    if (known.size >= MEANS) known.delete(known.keys().next().value ?? '');
+    known.set(key, sender);
   }
-  const key = JSON.stringify([transport, proxy]);
-  const sender = byOptions.get(key) ?? open();
-  byOptions.set(key, sender);
   return sender;
 }
 
-function opened({ fetch, transport, proxy }: SenderOptions): typeof globalThis.fetch {
-  if (fetch !== undefined && typeof fetch !== 'function') throw new InvalidArgumentError('fetch: it is no function');
+/** In an order that is not the caller's. */
+function pairs(options: object): [string, unknown][] {
+  return Object.entries(options).sort(([one], [other]) => (one < other ? -1 : 1));
+}
+
+const numbers = new WeakMap<object, number>();
+let lastNumber = 0;
+
+/** Tells functions apart; 0 is none. */
+function numberOf(made: object | undefined): number {
+  if (made === undefined) return 0;
+  let number = numbers.get(made);
+  if (number === undefined) {
+    lastNumber += 1;
+    number = lastNumber;
+    numbers.set(made, number);
+  }
+  return number;
+}
+
+function opened({ fetch, transport, native }: SenderOptions): typeof globalThis.fetch {
+  const missing = whyNotNative();
+  const isNative = fetch === undefined && transport !== 'fetch' && missing === undefined;
+  const lost = isNative ? [] : Object.keys(native);
+  if (lost.length > 0) {
+    const other = fetch === undefined ? "transport is 'fetch'" : 'a fetch was given, which has options of its own';
+    const why = fetch === undefined && transport !== 'fetch' ? `it cannot be used: ${missing}` : other;
+    throw new UnsupportedError(`${lost.join(', ')}: only the native transport has this; ${why}`);
+  }
   try {
-    return openTransport({ fetch, transport, ...(proxy === undefined ? {} : { proxy }) });
+    return openTransport({ fetch, transport, ...(isNative ? nativeOptionsOf(native) : {}) });
   } catch (cause) {
     const message = cause instanceof Error ? cause.message : String(cause);
-    throw new UnsupportedError(message, { cause });
+    // The addon's own checks, of what a certificate or a proxy's URL holds.
+    const isInvalid = isNative && (cause as { code?: unknown }).code === 'InvalidArg';
+    throw new (isInvalid ? InvalidArgumentError : UnsupportedError)(message, { cause });
   }
 }

@@ -1,6 +1,6 @@
 /** Volumes as they are told, and options of their requests. */
 
-import type { Logger } from '../config.ts';
+import type { ConnectionOpts } from '../config.ts';
 
 /** A volume. */
 export interface VolumeInfo {
@@ -19,25 +19,17 @@ export interface VolumeAndToken extends VolumeInfo {
 }
 
 /** Options of requests about a volume's content. */
-export interface VolumeApiOpts {
+export interface VolumeApiOpts extends Omit<ConnectionOpts, 'apiUrl' | 'volumeApiUrl'> {
   /** Default: the volume's. */
   token?: string | undefined;
   /** Default: the volume's, else `E2B_DOMAIN`, else `e2b.app`. */
   domain?: string | undefined;
-  /** Uses a service on this machine. */
-  debug?: boolean | undefined;
-  /** Default: `E2B_VOLUME_API_URL`, else `https://api.<domain>`. */
+  /** Default: `volumeApiUrl`, else `E2B_VOLUME_API_URL`, else `https://api.<domain>`. */
   apiUrl?: string | undefined;
   /** In **milliseconds**; 0: no limit. Default: 60,000; of files: 3,600,000. */
   requestTimeoutMs?: number | undefined;
-  /** Gets a line for each thing worth telling. */
-  logger?: Logger | undefined;
   /** More headers. */
   headers?: Record<string, string> | undefined;
-  /** A proxy's URL. Only the native transport has one. */
-  proxy?: string | undefined;
-  /** Aborts the request; its reason is thrown. */
-  signal?: AbortSignal | undefined;
 }
 
 /** What `updateMetadata` sets. */
@@ -64,6 +56,6 @@ export type VolumeWriteOptions = VolumeWriteOpts;
 
 /** Options of reading. */
 export type VolumeReadOpts = VolumeApiOpts & {
-  /** How long nothing may come, in **milliseconds**; 0: no limit. Default: 60,000. */
+  /** How long nothing may come, in **milliseconds**; 0: no limit. Default: `readIdleTimeoutMs`, 60,000. */
   streamIdleTimeoutMs?: number | undefined;
 };

@@ -10,7 +10,7 @@ import { type Get, readAs } from '../files/download.ts';
 import { ClientFactory } from '../paginator.ts';
 import { hide } from '../runtime.ts';
 import type { Answer, CallBody } from '../transport/sender.ts';
-import { milliseconds, text, whole } from '../validate.ts';
+import { merged, milliseconds, text, whole } from '../validate.ts';
 import type {
   VolumeAndToken,
   VolumeApiOpts,
@@ -23,6 +23,9 @@ import { statOf, type VolumeEntryStat, VolumeFileType, type WireStat } from './w
 
 /** How long a file may be on its way, in milliseconds, unless it is said. */
 const TRANSFER_TIMEOUT = 3_600_000;
+
+/** What requests about its content are given besides. */
+const OWN = ['depth', 'force', 'uid', 'gid', 'mode', 'format', 'streamIdleTimeoutMs'];
 
 const CLASSES = { notFound: VolumeNotFoundError, other: VolumeError };
 const PATHS = { notFound: VolumePathNotFoundError, other: VolumeError };
@@ -77,7 +80,8 @@ export class Volume extends ClientFactory {
     if (domain !== undefined) this.domain = domain;
     if (debug !== undefined) this.debug = debug;
     if (proxy !== undefined) this.proxy = proxy;
-    this.opts = opts;
+    const given = { ...(debug === undefined ? {} : { debug }), ...(proxy === undefined ? {} : { proxy }) };
+    this.opts = { ...opts, ...given };
     hide(this, 'token', 'opts', 'proxy');
   }
 
@@ -202,7 +206,8 @@ export class Volume extends ClientFactory {
     opts: VolumeReadOpts & { format?: 'text' | 'bytes' | 'blob' | 'stream' | undefined } = {},
   ): Promise<string | Uint8Array | Blob | ReadableStream<Uint8Array>> {
     const action = `read ${text('path', path)}`;
-    const idleMs = milliseconds('streamIdleTimeoutMs', opts.streamIdleTimeoutMs ?? 60_000);
+    const idle = opts.streamIdleTimeoutMs ?? opts.readIdleTimeoutMs ?? this.opts.readIdleTimeoutMs ?? 60_000;
+    const idleMs = milliseconds('streamIdleTimeoutMs', idle);
     const get: Get = (headers, signal) => {
       const request = { action, method: 'GET', kind: 'file', values: { path }, headers, stream: true } as const;
       return this.send({ ...request, timeoutMs: TRANSFER_TIMEOUT }, { ...opts, signal });
@@ -235,7 +240,8 @@ export class Volume extends ClientFactory {
 
   private static made<V extends typeof Volume>(this: V, opts: ConnectionOpts, info: VolumeAndToken): InstanceType<V> {
     const { volumeId, name, token, domain } = info;
-    return new this(volumeId, name, token, domain, opts.debug, opts.proxy, opts) as InstanceType<V>;
+    const proxy = typeof opts.proxy === 'string' ? opts.proxy : undefined;
+    return new this(volumeId, name, token, domain, opts.debug, proxy, opts) as InstanceType<V>;
   }
 
   private async json<T extends WireStat | WireStat[]>(request: Request, opts: VolumeApiOpts): Promise<T> {
@@ -248,6 +254,7 @@ export class Volume extends ClientFactory {
     const { token, apiUrl, headers, ...rest } = opts;
     const config = new ConnectionConfig(
       ConnectionConfig.mergeOpts({ ...this.opts, domain: this.domain ?? this.opts.domain }, { ...rest, headers }),
+      OWN,
     );
     const { action, method, kind, values, body, timeoutMs } = request;
     const base = apiUrl ?? config.volumeApiUrl ?? `https://api.${config.domain}`;
@@ -258,18 +265,15 @@ export class Volume extends ClientFactory {
         method,
         base: base.replace(/\/+$/, ''),
         path: `/volumecontent/${segment(this.volumeId)}/${kind}${query(values)}`,
-        headers: {
-          ...config.userAgent,
-          ...config.headers,
-          ...request.headers,
+        headers: merged(config.userAgent, config.headers, request.headers, {
           Authorization: `Bearer ${token ?? this.token}`,
-        },
+        }),
         body,
         read: request.stream ? 'stream' : 'whole',
         requestTimeoutMs:
           opts.requestTimeoutMs === undefined && timeoutMs !== undefined ? timeoutMs : config.requestTimeoutMs,
-        retries: config.givenRetries,
-        connectionRetries: config.connectionRetries,
+        policy: config.policy,
+        log: config.log,
         signal: config.signal,
       });
     } catch (error) {
