@@ -43,6 +43,7 @@ fn word(permit: Permit) -> &'static str {
 
 #[test]
 fn every_vector_holds() {
+    let mut ran = 0;
     for (file, name, case) in common::cases::<Case>("operations") {
         let at = format!("{file}: {name}");
         let (table, plane) = plane(&case.plane);
@@ -53,7 +54,9 @@ fn every_vector_holds() {
         assert_eq!(found.is_some_and(|found| found.mints), case.mints, "{at}");
         assert_eq!(found.is_some_and(|found| found.accepts_idempotency_key), case.idempotency_key, "{at}");
         assert!(found.is_none_or(|found| found.plane == plane), "{at}");
+        ran += 1;
     }
+    assert_eq!(ran, common::counted("operations"), "cases, as every language must run them");
 }
 
 #[test]

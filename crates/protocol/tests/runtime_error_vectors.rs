@@ -34,11 +34,14 @@ fn words(outcome: Outcome) -> (&'static str, Option<&'static str>) {
 
 #[test]
 fn every_vector_holds() {
+    let mut ran = 0;
     for (file, name, case) in common::cases::<Case>("runtime-errors") {
         let (outcome, phase) = words(classify_thrown(case.aborted, &case.thrown));
         let wanted = (case.outcome.as_str(), case.phase.as_deref());
         assert_eq!((outcome, phase), wanted, "{file}: {name}");
+        ran += 1;
     }
+    assert_eq!(ran, common::counted("runtime-errors"), "cases, as every language must run them");
 }
 
 /// Every error of a chain or aggregate, outermost first.

@@ -2,14 +2,11 @@
 
 import { expect, test } from 'vitest';
 import { e2bOperations, type OperationTable, permitOf, permitOfMethod } from '../../src/retry/operations.ts';
-import { type Json, load, only } from './vectors.ts';
+import { type Json, load, only, tally } from './vectors.ts';
 
 const cases = load<Json>('operations', 'cases');
+const ran = tally('operations');
 const tables = new Map<string, OperationTable>();
-
-test('they are all there', () => {
-  expect(cases.length).toBeGreaterThanOrEqual(500);
-});
 
 test.each(cases)('%s', (_, vector) => {
   only(vector, 'name', 'plane', 'method', 'path', 'operation', 'permit', 'mints', 'idempotency_key');
@@ -27,4 +24,5 @@ test.each(cases)('%s', (_, vector) => {
     mints: vector.mints ?? false,
     idempotencyKey: vector.idempotency_key ?? false,
   });
+  ran();
 });

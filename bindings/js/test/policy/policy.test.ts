@@ -12,22 +12,19 @@ import {
   RULES,
   WAIT_REASONS,
 } from '../../src/policy/types.ts';
-import { camel, type Json, load, only } from './vectors.ts';
+import { camel, type Json, load, only, tally } from './vectors.ts';
 
 /** Waits are equal when they differ by less than this many milliseconds. */
 const ROUNDING_MS = 0.001;
 
 const CLOCK = 1_764_460_800;
 const vectors = load<Json>('policy', 'vectors');
+const ran = tally('policy');
 const seen = new Set<string>();
 let engine: Engine;
 
 beforeAll(async () => {
   engine = await loadEngine();
-});
-
-test('they are all there', () => {
-  expect(vectors.length).toBeGreaterThanOrEqual(200);
 });
 
 test.each(vectors)('%s', (_, vector) => {
@@ -68,6 +65,7 @@ test.each(vectors)('%s', (_, vector) => {
   }
   call.free();
   budget?.free();
+  ran();
 });
 
 afterAll(() => {

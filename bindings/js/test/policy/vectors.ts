@@ -1,6 +1,7 @@
 /** Reads the conformance vectors, which are the same for every language. */
 
 import { readdirSync, readFileSync } from 'node:fs';
+import { afterAll, expect } from 'vitest';
 
 const conformance = new URL('../../../../conformance/', import.meta.url);
 
@@ -12,6 +13,21 @@ export function load<T extends { name: string }>(folder: string, list: 'vectors'
     const vectors = (JSON.parse(text) as Record<string, T[]>)[list] ?? [];
     return vectors.map((vector): [string, T] => [`${file}: ${vector.name}`, vector]);
   });
+}
+
+/**
+ * Counts the cases of a folder that came to their end, which every language must run as often as `counts.json` says. The
+ * function is called at the end of each.
+ */
+export function tally(folder: string): () => void {
+  const counts = JSON.parse(readFileSync(new URL('counts.json', conformance), 'utf8')) as Record<string, number>;
+  let ran = 0;
+  afterAll(() => {
+    expect(ran, `cases of conformance/${folder} that were run`).toBe(counts[folder]);
+  });
+  return () => {
+    ran += 1;
+  };
 }
 
 /** A JSON object whose fields are looked at one by one. */

@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 #[derive(Deserialize)]
@@ -13,6 +13,13 @@ struct File {
     #[serde(rename = "description")]
     _description: String,
     cases: Vec<Value>,
+}
+
+/// How many cases every language must run of a folder, by `counts.json`.
+pub(crate) fn counted(folder: &str) -> usize {
+    let counts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/counts.json");
+    let counts: BTreeMap<String, usize> = serde_json::from_str(&std::fs::read_to_string(counts).unwrap()).unwrap();
+    counts[folder]
 }
 
 /// Every case of a folder below `conformance/`, each with where it is and its name.
