@@ -19,6 +19,7 @@ mod logging;
 mod options;
 mod pending;
 mod pieces;
+mod proxy;
 mod runtime;
 mod sandbox;
 mod secrets;

@@ -1,9 +1,12 @@
 //! Arguments from Python, checked before anything is sent. Each error names the option.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use http::{HeaderName, HeaderValue};
+use oncebox_policy::MAX_TIMEOUT;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use serde::de::DeserializeOwned;
 
 use crate::errors::invalid;
@@ -36,6 +39,36 @@ impl<'py> Options<'py> {
         self.take(name)?.map(|value| count(name, &value)).transpose()
     }
 
+    /// A whole number that is one of these.
+    pub(crate) fn whole<T: TryFrom<u64>>(&self, name: &str, range: RangeInclusive<u64>) -> PyResult<Option<T>> {
+        self.take(name)?.map(|value| whole(name, &value, range)).transpose()
+    }
+
+    /// A number of bytes.
+    pub(crate) fn size(&self, name: &str) -> PyResult<Option<usize>> {
+        self.whole(name, 0..=isize::MAX as u64)
+    }
+
+    /// A number from 0 to 1.
+    pub(crate) fn fraction(&self, name: &str) -> PyResult<Option<f64>> {
+        self.take(name)?.map(|value| fraction(name, &value)).transpose()
+    }
+
+    /// The value that goes by the given word.
+    pub(crate) fn choice<T: Clone>(&self, name: &str, known: &[(&str, T)]) -> PyResult<Option<T>> {
+        let Some(word) = self.text(name)? else { return Ok(None) };
+        if let Some((_, value)) = known.iter().find(|(known, _)| *known == word) {
+            return Ok(Some(value.clone()));
+        }
+        let known: Vec<_> = known.iter().map(|(known, _)| format!("{known:?}")).collect();
+        Err(invalid(self.py(), format!("{name}: {:?} is none of {}", short(&word), known.join(", "))))
+    }
+
+    /// Bytes, or a text's.
+    pub(crate) fn bytes(&self, name: &str) -> PyResult<Option<Vec<u8>>> {
+        self.take(name)?.map(|value| bytes(name, &value)).transpose()
+    }
+
     pub(crate) fn seconds(&self, name: &str) -> PyResult<Option<Duration>> {
         self.take(name)?.map(|value| seconds(name, &value)).transpose()
     }
@@ -46,6 +79,20 @@ impl<'py> Options<'py> {
 
     pub(crate) fn pairs(&self, name: &str) -> PyResult<Vec<(String, String)>> {
         self.take(name)?.map_or_else(|| Ok(Vec::new()), |value| pairs(name, &value))
+    }
+
+    /// Headers, in the order of the dict. The values may be secrets.
+    pub(crate) fn headers(&self, name: &str) -> PyResult<Vec<(String, String)>> {
+        let pairs = self.pairs(name)?;
+        let is_one = |header: &str, value: &str| {
+            HeaderName::from_bytes(header.as_bytes()).is_ok() && HeaderValue::from_str(value).is_ok()
+        };
+        match pairs.iter().find(|(header, value)| !is_one(header, value)) {
+            None => Ok(pairs),
+            Some((header, _)) => {
+                Err(invalid(self.py(), format!("{name}: {:?} and its value make no header", short(header))))
+            }
+        }
     }
 
     /// Texts and paths, or one of them; not given: none.
@@ -73,26 +120,57 @@ impl<'py> Options<'py> {
 
 /// A whole number that is not negative. `True` is no number here.
 pub(crate) fn count(name: &str, value: &Bound<'_, PyAny>) -> PyResult<u32> {
-    let wrong = || invalid(value.py(), format!("{name}: {} is no whole number from 0 on", shown(value)));
+    whole(name, value, 0..=u32::MAX.into())
+}
+
+/// A whole number that is one of these, none of which is more than `T` has. `True` is no number here.
+pub(crate) fn whole<T: TryFrom<u64>>(name: &str, value: &Bound<'_, PyAny>, range: RangeInclusive<u64>) -> PyResult<T> {
+    let wrong = || {
+        let (least, most) = (range.start(), range.end());
+        invalid(value.py(), format!("{name}: {} is not a whole number from {least} to {most}", shown(value)))
+    };
     if value.is_instance_of::<PyBool>() || !value.is_instance_of::<PyInt>() {
         return Err(wrong());
     }
-    value.extract().map_err(|_| wrong())
+    let number: u64 = value.extract().map_err(|_| wrong())?;
+    if range.contains(&number) { T::try_from(number).map_err(|_| wrong()) } else { Err(wrong()) }
 }
 
 /// A number of seconds that is not negative, fractions allowed.
 pub(crate) fn seconds(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Duration> {
-    let wrong = || invalid(value.py(), format!("{name}: {} is no number of seconds from 0 on", shown(value)));
-    if value.is_instance_of::<PyBool>() || !(value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>()) {
-        return Err(wrong());
-    }
-    let number: f64 = value.extract().map_err(|_| wrong())?;
-    Duration::try_from_secs_f64(number).map_err(|_| wrong())
+    let time = number(value).and_then(|number| Duration::try_from_secs_f64(number).ok());
+    time.filter(|time| *time <= MAX_TIMEOUT).ok_or_else(|| {
+        let most = MAX_TIMEOUT.as_secs();
+        invalid(value.py(), format!("{name}: {} is not a number of seconds from 0 to {most}", shown(value)))
+    })
+}
+
+/// A number from 0 to 1.
+pub(crate) fn fraction(name: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> {
+    let is_one = |number: &f64| (0.0..=1.0).contains(number);
+    let wrong = || invalid(value.py(), format!("{name}: {} is not a fraction from 0 to 1", shown(value)));
+    number(value).filter(is_one).ok_or_else(wrong)
+}
+
+/// `None` for what is no number, `True` among it.
+fn number(value: &Bound<'_, PyAny>) -> Option<f64> {
+    let is = value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>();
+    if is && !value.is_instance_of::<PyBool>() { value.extract().ok() } else { None }
 }
 
 pub(crate) fn flag(name: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let is = value.is_instance_of::<PyBool>();
-    if is { value.extract() } else { Err(invalid(value.py(), format!("{name}: {} is no bool", shown(value)))) }
+    let wrong = || invalid(value.py(), format!("{name}: {} is neither True nor False", shown(value)));
+    if value.is_instance_of::<PyBool>() { value.extract() } else { Err(wrong()) }
+}
+
+pub(crate) fn bytes(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        return Ok(bytes.as_bytes().to_vec());
+    }
+    if value.is_instance_of::<PyString>() {
+        return Ok(text(name, value)?.into_bytes());
+    }
+    Err(invalid(value.py(), format!("{name}: bytes or a str are wanted, not {}", type_name(value))))
 }
 
 pub(crate) fn text(name: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
@@ -141,5 +219,14 @@ fn type_name(value: &Bound<'_, PyAny>) -> String {
 }
 
 fn shown(value: &Bound<'_, PyAny>) -> String {
-    value.repr().map_or_else(|_| type_name(value), |repr| repr.to_string())
+    value.repr().map_or_else(|_| type_name(value), |repr| short(&repr.to_string()))
+}
+
+/// What somebody gave, where a message tells it: what is long was a mistake, and its beginning says which.
+fn short(text: &str) -> String {
+    const MOST: usize = 80;
+    match text.char_indices().nth(MOST) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
 }

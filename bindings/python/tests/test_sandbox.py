@@ -186,7 +186,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("network", {"network": {"allow_outt": []}}, "allow_outt"),
     ("api_url", {"api_url": "nowhere"}, "api_url"),
     ("proxy", {"proxy": "ftp://x"}, "proxy"),
-    ("proxy", {"proxy": True}, "proxy: True is no URL"),
+    ("proxy", {"proxy": True}, "proxy: a URL"),
 ]
 
 

@@ -16,7 +16,9 @@ from ._core import __version__
 from ._fleet import FleetParams, FleetProgress, FleetReport
 from ._git import GitBranches, GitFileStatus, GitResetMode, GitStatus
 from ._input_base import AsyncCommandInputHandle
-from ._options import ApiParams
+from ._params import ApiParams, PolicyParams, TransportParams
+from ._policy import RetryPolicy
+from ._reach import ProxyConfig
 from ._secret import SecretInfo
 from ._sync.command_handle import CommandHandle
 from ._sync.git import Git
@@ -213,12 +215,15 @@ __all__ = [
     "OutcomeUnknownException",
     "OutputHandler",
     "OutputLostException",
+    "PolicyParams",
     "ProcessInfo",
+    "ProxyConfig",
     "ProxyTypes",
     "PtyOutput",
     "PtySize",
     "RateLimitException",
     "ReadyCmd",
+    "RetryPolicy",
     "Sandbox",
     "SandboxEgressProxyInfo",
     "SandboxEgressProxyOpts",
@@ -277,6 +282,7 @@ __all__ = [
     "TemplateTag",
     "TemplateTagInfo",
     "TimeoutException",
+    "TransportParams",
     "UnsupportedException",
     "Username",
     "Volume",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from .exceptions import InvalidArgumentException
@@ -45,3 +46,10 @@ def text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise InvalidArgumentException(f"{name}: a str is wanted, not {type(value).__name__}")
     return value
+
+
+def path(name: str, value: Any) -> str:
+    """A path, as a ``str``."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise InvalidArgumentException(f"{name}: a path is wanted, not {type(value).__name__}")
+    return text(name, os.fspath(value))

@@ -10,7 +10,8 @@ from ._async.sandbox import AsyncSandbox
 from ._async.secret import AsyncSecret
 from ._async.template import AsyncTemplate
 from ._async.volume import AsyncVolume
-from ._options import ApiParams, ClientFactory, client_for, given
+from ._options import ClientFactory, client_for
+from ._params import ApiParams, given
 from ._sync.sandbox import Sandbox
 from ._sync.secret import Secret
 from ._sync.template import Template

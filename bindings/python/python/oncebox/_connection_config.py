@@ -6,14 +6,18 @@ import logging
 import os
 from typing import Any, ClassVar, cast
 
-from ._options import is_debug
+from ._options import client_for, is_debug
+from ._params import given
 from ._types import HttpVersion, ProxyTypes
 
 
 class ConnectionConfig:
     """Options as they hold: those that were given, else the environment's, else the defaults.
 
-    It is for looking: what is sent, and how often, is decided by the client from the same options.
+    It is for looking: what is sent, and how often, is decided by the client from the same options. Those that
+    the official SDK has not (in :class:`ApiParams` that are ours) are attributes where they were given.
+
+    :raises InvalidArgumentException: for an option that breaks its rule, or that there is not
     """
 
     envd_port = 49983
@@ -38,6 +42,11 @@ class ConnectionConfig:
         http_version: HttpVersion | None = None,
         **more: Any,
     ) -> None:
+        own: dict[str, Any] = {"domain": domain, "debug": debug, "api_key": api_key, "api_url": api_url}
+        own |= {"sandbox_url": sandbox_url, "request_timeout": request_timeout, "headers": headers}
+        own |= {"api_headers": api_headers, "proxy": proxy, "retries": retries, "http_version": http_version}
+        # Checked where they are checked for who uses them. The key may come with the calls.
+        client_for({**own, **more, "keyless": True})
         environment = os.environ.get
         self.debug: bool = is_debug({"debug": debug})
         self.domain: str = domain or environment("E2B_DOMAIN") or "e2b.app"
@@ -51,9 +60,10 @@ class ConnectionConfig:
         self._sandbox_headers: dict[str, str] = dict(extra_sandbox_headers or {})
         self.proxy = proxy
         self.logger = logger
+        for name, value in given(more).items():
+            setattr(self, name, value)
         self.retries: int = 3 if retries is None else retries
         self.http_version = http_version or cast("HttpVersion | None", environment("E2B_HTTP_VERSION"))
-        self.more: dict[str, Any] = more
 
     @property
     def sandbox_headers(self) -> dict[str, str]:

@@ -319,7 +319,7 @@ class HttpTransport:
         policy: str,
         operations: OperationTable | None = None,
         http_version: str | None = None,
-        proxy: tuple[str, tuple[str, str] | None, list[tuple[str, str]]] | None = None,
+        proxy: tuple[str, tuple[str, str] | None, list[tuple[str, str]], str | None] | None = None,
         trust_env: bool = True,
         verify: bool = True,
         ca_certificates: bytes | None = None,

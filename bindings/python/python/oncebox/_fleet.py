@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from . import _core
-from ._options import ApiParams, client_for
+from ._options import client_for
+from ._params import ApiParams
 
 T = TypeVar("T")
 

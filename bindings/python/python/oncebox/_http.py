@@ -9,17 +9,17 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
 
 from . import _core
-from ._checks import flag, seconds, text, whole_number
+from ._checks import flag, path, seconds, text, whole_number
 from ._errors import attempts as read_attempts
 from ._operations import OperationTable
 from ._operations import table as operations_of
 from ._policy import RetryPolicy
+from ._reach import certificate, pem, proxy_of
 from .exceptions import Attempt, InvalidArgumentException, Outcome
 
 logger = logging.getLogger("oncebox")
@@ -27,17 +27,11 @@ logger = logging.getLogger("oncebox")
 #: Less than this is no limit that could be kept, and 0 would mean that there is none.
 _SHORTEST = 0.001
 
+#: More connections, or bytes, no machine has.
+_MOST = 2**63 - 1
+
 #: The phases of httpx's timeouts.
 PHASES = ("connect", "read", "write", "pool")
-
-
-@dataclass(frozen=True)
-class ProxyConfig:
-    """A proxy, and what it is told. ``url`` may hold user and password."""
-
-    url: str
-    auth: tuple[str, str] | None = None
-    headers: tuple[tuple[str, str], ...] = ()
 
 
 def core_transport(
@@ -65,18 +59,20 @@ def core_transport(
             policy=policy._json(),
             operations=None if table is None else table._core,
             http_version=None if http_version is None else text("http_version", http_version),
-            proxy=None if proxy is None else (proxy.url, proxy.auth, list(proxy.headers)),
+            proxy=None if proxy is None else proxy.arguments(),
             trust_env=flag("trust_env", trust_env),
             verify=flag("verify", verify),
-            ca_certificates=_pem("ca_certificates", ca_certificates),
-            client_certificate=_certificate(cert),
-            unix_socket=None if uds is None else os.fspath(uds),
+            ca_certificates=None if ca_certificates is None else pem("ca_certificates", ca_certificates),
+            client_certificate=None if cert is None else certificate("cert", cert),
+            unix_socket=None if uds is None else path("uds", uds),
             max_connections=None
             if max_connections is None
-            else whole_number("max_connections", max_connections, least=1),
+            else whole_number("max_connections", max_connections, least=1, most=_MOST),
             keepalive_expiry=None if keepalive_expiry is None else seconds("keepalive_expiry", keepalive_expiry),
             replay_buffer_limit=(
-                None if replay_buffer_limit is None else whole_number("replay_buffer_limit", replay_buffer_limit)
+                None
+                if replay_buffer_limit is None
+                else whole_number("replay_buffer_limit", replay_buffer_limit, most=_MOST)
             ),
             connect_timeout=None if connect_timeout is None else seconds("connect_timeout", connect_timeout),
         )
@@ -91,44 +87,6 @@ def policy_of(policy: Any) -> RetryPolicy:
     if not isinstance(policy, RetryPolicy):
         raise InvalidArgumentException(f"policy: a RetryPolicy is wanted, not {type(policy).__name__}")
     return policy
-
-
-def proxy_of(proxy: Any) -> ProxyConfig | None:
-    """What an option `proxy` means: a URL, or httpx's own proxy."""
-    if proxy is None or isinstance(proxy, ProxyConfig):
-        return proxy
-    if isinstance(proxy, (str, httpx.URL)):
-        return ProxyConfig(str(proxy))
-    if isinstance(proxy, httpx.Proxy):
-        if proxy.ssl_context is not None:
-            raise InvalidArgumentException("proxy: an ssl_context of its own is not supported; use ca_certificates")
-        auth = None if proxy.auth is None else (str(proxy.auth[0]), str(proxy.auth[1]))
-        return ProxyConfig(str(proxy.url), auth, tuple(proxy.headers.items()))
-    raise InvalidArgumentException(f"proxy: a URL or an httpx.Proxy is wanted, not {type(proxy).__name__}")
-
-
-def _pem(name: str, given: str | os.PathLike[str] | bytes | None) -> bytes | None:
-    if given is None or isinstance(given, bytes):
-        return given
-    if not isinstance(given, (str, os.PathLike)):
-        raise InvalidArgumentException(f"{name}: a path or PEM bytes are wanted, not {type(given).__name__}")
-    try:
-        return Path(given).read_bytes()
-    except OSError as error:
-        raise InvalidArgumentException(f"{name}: {error}") from None
-
-
-def _certificate(given: Any) -> tuple[bytes, bytes] | None:
-    if given is None:
-        return None
-    try:
-        first, second = given
-    except (TypeError, ValueError):
-        raise InvalidArgumentException("cert: two paths are wanted, of the certificate and of its key") from None
-    chain, key = _pem("cert", first), _pem("cert", second)
-    assert chain is not None
-    assert key is not None
-    return chain, key
 
 
 def target(url: httpx.URL) -> str:

@@ -7,57 +7,14 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypedDict, cast
+from dataclasses import asdict
+from typing import Any, ClassVar, cast
 
 from . import _core
+from ._params import OF_CALLS, given
+from ._policy import RetryPolicy
+from ._reach import certificate, pem, proxy_of
 from ._run import before_exit, in_child, run_sync
-from ._types import HttpVersion, ProxyTypes
-from .exceptions import InvalidArgumentException
-
-
-class ApiParams(TypedDict, total=False):
-    """Options that every call takes, in place of those of its client. What is not given comes from the environment."""
-
-    request_timeout: float | None
-    """The deadline of a call over all its attempts, in seconds; 0 is none. Default 60."""
-    retries: int | None
-    """Retries of a control-plane call after an answer or an unknown outcome, 0 to 1000. Default 3."""
-    headers: dict[str, str] | None
-    """The old name of ``api_headers``."""
-    api_headers: dict[str, str] | None
-    """Headers for requests to the control plane."""
-    api_key: str | None
-    """The API key. Default: ``E2B_API_KEY``."""
-    validate_api_key: bool | None
-    """Has no effect, as in the official SDK."""
-    domain: str | None
-    """The provider's domain. Default: ``E2B_DOMAIN``, else ``e2b.app``."""
-    api_url: str | None
-    """Where the control plane is. Default: ``E2B_API_URL``."""
-    debug: bool | None
-    """Everything is on this machine. Default: ``E2B_DEBUG``."""
-    proxy: ProxyTypes | None
-    """The proxy to all servers. Default: ``HTTP_PROXY`` and its kin."""
-    sandbox_url: str | None
-    """Where all sandboxes are reached. Default: ``E2B_SANDBOX_URL``."""
-    http_version: HttpVersion | None
-    """``"1.1"`` or ``"2"``. Default: ``E2B_HTTP_VERSION``, else what the server chooses."""
-    volume_api_url: str | None
-    """Where the content of volumes is. Default: ``E2B_VOLUME_API_URL``. Ours."""
-    connection_retries: int | None
-    """Repeats after failed connects and refusals, 0 to 1000. Default: ``E2B_CONNECTION_RETRIES``, else 3. Ours."""
-    settle: float | None
-    """Seconds that look-ups must stay empty before a create counts as not carried out. Default 10. Ours."""
-    lookups: int | None
-    """Look-ups that a create may spend on finding out what an unknown outcome did. Default 16. Ours."""
-    idempotency_keys: str | None
-    """Whether the server honours idempotency keys: ``auto``, ``honoured``, ``ignored``. Default ``auto``. Ours."""
-    cleanup_timeout: float | None
-    """Seconds that clearing away after a create may take. Default 30. Ours."""
-
-
-#: Options that change a call alone; others make it the call of another client.
-_OF_CALLS = ("request_timeout", "retries", "connection_retries", "headers", "api_headers", "api_key")
 
 #: Environment variables that a client is made from.
 _VARIABLES = (
@@ -74,16 +31,9 @@ _clients: OrderedDict[Any, _core.Client] = OrderedDict()
 _lock = threading.Lock()
 
 
-def given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given: ``None`` is as if it were not there."""
-    return {name: value for name, value in options.items() if value is not None and name != "validate_api_key"}
-
-
 def client_for(options: Mapping[str, Any]) -> _core.Client:
     """The client of these options: one for all calls that have the same, in the same environment."""
-    options = given(options)
-    if "proxy" in options:
-        options["proxy"] = proxy_url(options["proxy"])
+    options = _prepared(given(options))
     if is_debug(options) and not os.environ.get("E2B_API_KEY"):
         # Who is on this machine asks nobody for a key.
         options.setdefault("api_key", "debug")
@@ -99,6 +49,22 @@ def client_for(options: Mapping[str, Any]) -> _core.Client:
         while len(_clients) > _KEPT:
             _clients.popitem(last=False)
     return client
+
+
+def _prepared(options: dict[str, Any]) -> dict[str, Any]:
+    """The options as the extension module takes them: what is of Python alone is put into its words."""
+    policy = options.get("policy")
+    if isinstance(policy, RetryPolicy):
+        del options["policy"]
+        options = {**asdict(policy), **options}
+    if "proxy" in options:
+        proxy = proxy_of(options["proxy"])
+        options["proxy"] = proxy and proxy.arguments()
+    if "root_certificates" in options:
+        options["root_certificates"] = pem("root_certificates", options["root_certificates"])
+    if "client_certificate" in options:
+        options["client_certificate"] = certificate("client_certificate", options["client_certificate"])
+    return options
 
 
 def _frozen(value: Any) -> Any:
@@ -118,7 +84,7 @@ def with_options(core: _core.Sandbox, own: Mapping[str, Any], options: Mapping[s
     options = given(options)
     if not options:
         return core
-    if any(name not in _OF_CALLS for name in options):
+    if any(name not in OF_CALLS for name in options):
         return client_for({**own, **options}).by_id(core.id)
     return core.with_options(options)
 
@@ -126,25 +92,6 @@ def with_options(core: _core.Sandbox, own: Mapping[str, Any], options: Mapping[s
 def timed(core: _core.Sandbox, request_timeout: float | None) -> _core.Sandbox:
     """The sandbox with the deadline of a call."""
     return core if request_timeout is None else core.with_options({"request_timeout": request_timeout})
-
-
-def proxy_url(proxy: Any) -> str:
-    """A proxy as a URL."""
-    if isinstance(proxy, str):
-        return proxy
-    if getattr(proxy, "ssl_context", None) is not None:
-        raise InvalidArgumentException("proxy: one with an SSL context of its own cannot be used here")
-    if type(proxy).__module__.partition(".")[0] != "httpx":
-        raise InvalidArgumentException(f"proxy: {proxy!r} is no URL as a str, no httpx.URL and no httpx.Proxy")
-    url = str(getattr(proxy, "url", proxy))
-    auth = getattr(proxy, "raw_auth", None) or getattr(proxy, "auth", None)
-    if auth:
-        from urllib.parse import quote
-
-        user, password = (part.decode() if isinstance(part, bytes) else str(part) for part in auth)
-        scheme, _, rest = url.partition("://")
-        url = f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{rest}"
-    return url
 
 
 def is_debug(options: Mapping[str, Any]) -> bool:

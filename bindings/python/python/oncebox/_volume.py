@@ -11,7 +11,8 @@ from logging import Logger
 from typing import Any, TypedDict
 
 from . import _core
-from ._options import client_for, given
+from ._options import client_for
+from ._params import given
 from ._types import HttpVersion, ProxyTypes, moment
 from .exceptions import AuthenticationException
 
@@ -41,6 +42,10 @@ class VolumeApiParams(TypedDict, total=False):
     """Retries of a call, 0 to 1000; with some of them a file that was cut is written again whole. Default 0. Ours."""
     connection_retries: int | None
     """Repeats after failed connects and refusals, 0 to 1000. Default 3. Ours."""
+
+
+#: Options that change a call about content alone.
+_OF_CONTENT_CALLS = ("request_timeout", "retries", "connection_retries")
 
 
 class VolumeFileType(str, Enum):
@@ -187,7 +192,11 @@ class VolumeContent:
             raise AuthenticationException("the volume has no token: connect to it, or give the option token")
         if "api_url" in options:
             options["volume_api_url"] = options.pop("api_url")
+        # Of the call, in place of what each kind of call has: an upload has an hour, and no retries.
+        of_call = {name: options.pop(name) for name in _OF_CONTENT_CALLS if opts.get(name) is not None}
         client = client_for({**options, "keyless": True})
+        if of_call:
+            client = client.with_options(of_call)
         return client.known_volume(self._volume_id, self._name, token, domain)
 
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use oncebox_policy::{Permit, Policy};
 use oncebox_protocol::Table;
-use oncebox_transport::{Body, CallOptions, Client, ClientBuilder, HttpVersion, Proxy};
+use oncebox_transport::{Body, CallOptions, Client, ClientBuilder, HttpVersion};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
@@ -17,6 +17,7 @@ use super::operations::OperationTable;
 use super::request_body::RequestBody;
 use super::response::HttpResponse;
 use crate::pending::{self, Pending};
+use crate::proxy;
 
 /// Makes calls. All transports of a process share connections, as far as their options agree.
 #[pyclass(frozen, module = "oncebox._core")]
@@ -26,9 +27,6 @@ pub(crate) struct HttpTransport {
     /// What stands before the paths of `operations`, without a slash at its end.
     base_path: String,
 }
-
-/// A proxy's URL, the user and password that are not in it, and what else it is told.
-type ProxyArguments = (String, Option<(String, String)>, Vec<(String, String)>);
 
 #[pymethods]
 impl HttpTransport {
@@ -43,7 +41,7 @@ impl HttpTransport {
         policy: &str,
         operations: Option<PyRef<'_, OperationTable>>,
         http_version: Option<&str>,
-        proxy: Option<ProxyArguments>,
+        proxy: Option<proxy::Arguments>,
         trust_env: bool,
         verify: bool,
         ca_certificates: Option<&[u8]>,
@@ -179,20 +177,12 @@ pub(super) fn read_policy(policy: &str) -> PyResult<Policy> {
     Ok(policy)
 }
 
-fn proxied(builder: ClientBuilder, proxy: Option<ProxyArguments>, trust_env: bool) -> PyResult<ClientBuilder> {
-    let Some((url, credentials, headers)) = proxy else {
-        return Ok(if trust_env { builder } else { builder.no_proxy() });
-    };
-    let mut proxy = Proxy::new(&url).map_err(invalid)?;
-    if let Some((user, password)) = credentials {
-        proxy = proxy.credentials(&user, &password).map_err(invalid)?;
-    }
-    for (name, value) in headers {
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid(format!("{name:?} is no header")))?;
-        let value = HeaderValue::from_str(&value).map_err(|_| invalid(format!("the value of {name} is none")))?;
-        proxy = proxy.header(name, value);
-    }
-    Ok(builder.proxy(proxy))
+fn proxied(builder: ClientBuilder, given: Option<proxy::Arguments>, trust_env: bool) -> PyResult<ClientBuilder> {
+    Ok(match given {
+        Some(given) => builder.proxy(proxy::new(given).map_err(invalid)?),
+        None if trust_env => builder,
+        None => builder.no_proxy(),
+    })
 }
 
 #[cfg(unix)]

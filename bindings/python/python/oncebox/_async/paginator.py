@@ -8,7 +8,8 @@ from typing_extensions import Unpack
 
 from .. import _core
 from .. import _types as t
-from .._options import ApiParams, client_for, given
+from .._options import client_for
+from .._params import ApiParams, given
 from .._run import run_async
 from ..exceptions import InvalidArgumentException
 

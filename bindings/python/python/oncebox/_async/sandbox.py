@@ -18,7 +18,8 @@ from .._connection_config import ConnectionConfig
 from .._core import Sandbox as CoreSandbox
 from .._dual import Target, dual, dual_or_all
 from .._network import iam_json, is_filesystem_only, lifecycle_options, network_json
-from .._options import ApiParams, ClientFactory, client_for, is_debug, with_options
+from .._options import ClientFactory, client_for, is_debug, with_options
+from .._params import ApiParams
 from .._run import run_async
 from ..exceptions import SandboxException
 from .commands import AsyncCommands

@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing_extensions import Unpack
 
 from .. import _core
-from .._options import ApiParams, client_for, given
+from .._options import client_for
+from .._params import ApiParams, given
 from .._run import run_sync
 from .._secret import SecretBase, SecretInfo, secret_info
 from ..exceptions import InvalidArgumentException

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing_extensions import Unpack
 
 from .. import _core
-from .._options import ApiParams, client_for
+from .._options import client_for
+from .._params import ApiParams
 from .._run import run_sync
 from .._template import (
     BuildInfo,

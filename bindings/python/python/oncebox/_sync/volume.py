@@ -12,7 +12,8 @@ from typing_extensions import Self, Unpack
 from .. import _core
 from .._command_result import encoded
 from .._either import either
-from .._options import ApiParams, ClientFactory, client_for
+from .._options import ClientFactory, client_for
+from .._params import OF_CONTROL_PLANE, ApiParams
 from .._pieces import pieces_sync
 from .._run import run_sync
 from .._volume import (
@@ -46,8 +47,7 @@ class Volume(VolumeContent, ClientFactory):
     def _of(cls, core: _core.Volume, options: ApiParams) -> Self:
         volume = cls(core.id, core.name, core.token, core.domain)
         resolved = cls._resolved(options)
-        names = ("request_timeout", "connection_retries", "debug", "proxy", "http_version", "domain", "volume_api_url")
-        volume._content_options = {name: resolved[name] for name in names if resolved.get(name) is not None}
+        volume._content_options = {name: of for name, of in resolved.items() if name not in OF_CONTROL_PLANE}
         return volume
 
     @classmethod

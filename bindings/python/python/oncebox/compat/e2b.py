@@ -36,6 +36,7 @@ from .. import _core, _http
 from .._async._transport import AsyncTransport
 from .._operations import OperationTable
 from .._policy import RetryPolicy
+from .._reach import ProxyConfig
 from .._sync._transport import Transport
 from ..exceptions import UnsupportedException
 from ..pyqwest import SyncTransport as PyqwestSyncTransport
@@ -157,8 +158,8 @@ def _unbalanced(build: Callable[[], Any]) -> Any:
     return build()
 
 
-def _to_ours(proxy: Any) -> _http.ProxyConfig:
-    return _http.ProxyConfig(proxy.url, proxy.auth, tuple(proxy.headers))
+def _to_ours(proxy: Any) -> ProxyConfig:
+    return ProxyConfig(proxy.url, proxy.auth, tuple(proxy.headers))
 
 
 def _replace(owner: Any, name: str, ours: Any, undo: list[Callable[[], None]]) -> None:
