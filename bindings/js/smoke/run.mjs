@@ -5,7 +5,7 @@
 // ONCEBOX_BIN names the oncebox program, and ONCEBOX_RUNTIMES the programs of runtimes in JSON: node22, node24, bun, deno,
 // miniflare, chromium. One that is missing is skipped, and named.
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -16,7 +16,8 @@ import { PLAIN, TLS } from './peers.mjs';
 const here = fileURLToPath(new URL('.', import.meta.url));
 const { rows } = JSON.parse(readFileSync(join(here, '../../../spec/runtime-errors.json'), 'utf8'));
 const [main, addon] = process.argv.slice(2);
-const folder = installed(main, addon);
+const folder = ownFolder();
+install(main, addon);
 const { FaultServer, LocalServer } = await import(
   pathToFileURL(join(folder, 'node_modules/oncebox/dist/node/testing.js')).href
 );
@@ -29,7 +30,7 @@ try {
     else await tryIn(host);
   }
 } finally {
-  rmSync(folder, { recursive: true, force: true });
+  remove();
 }
 if (failures.length > 0) {
   console.error(`${failures.length} failed:\n${failures.map((failure) => `  ${failure}`).join('\n')}`);
@@ -37,18 +38,34 @@ if (failures.length > 0) {
 }
 
 /** What npm would do with the tarballs, without asking for packages that are not published yet. */
-function installed(...tarballs) {
-  const target = mkdtempSync(join(tmpdir(), 'oncebox-smoke-'));
+function install(...tarballs) {
   for (const tarball of tarballs) {
     const name = /([^/]+)-\d+\.\d+\.\d+\.tgz$/.exec(tarball)?.[1];
-    const into = join(target, 'node_modules', name);
+    const into = join(folder, 'node_modules', name);
     mkdirSync(into, { recursive: true });
     execFileSync('tar', ['-xzf', tarball, '-C', into, '--strip-components=1']);
   }
-  writeFileSync(join(target, 'package.json'), '{"type": "module"}');
+  writeFileSync(join(folder, 'package.json'), '{"type": "module"}');
   for (const file of ['scenarios.mjs', 'process.mjs', 'worker.mjs', 'page.mjs'])
-    cpSync(join(here, file), join(target, file));
-  return target;
+    cpSync(join(here, file), join(folder, file));
+}
+
+/** A folder which is gone when this process is, however that ends: one that was killed leaves it to the next run. */
+function ownFolder() {
+  const prefix = 'oncebox-smoke-';
+  for (const name of readdirSync(tmpdir())) {
+    const pid = /^oncebox-smoke-(\d+)$/.exec(name)?.[1];
+    if (pid && !existsSync(`/proc/${pid}`)) rmSync(join(tmpdir(), name), { recursive: true, force: true });
+  }
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => process.exit(1));
+  process.once('exit', remove);
+  const own = join(tmpdir(), `${prefix}${process.pid}`);
+  mkdirSync(own, { recursive: true });
+  return own;
+}
+
+function remove() {
+  rmSync(folder, { recursive: true, force: true });
 }
 
 async function tryIn({ name, runtime, run }) {
