@@ -41,7 +41,8 @@ const USAGE: &str = "usage: cargo xtask <task>
   bench js            requests of the JavaScript package over connections that are retired, beside undici
   bench local         a sandbox's start and the memory of `oncebox serve`, with 200 sandboxes at once
   bench operations    time finding an operation in the whole table
-  bench python        what a call costs from Python, beside the official SDK, httpx and pyqwest
+  bench python        what a call costs from Python, beside the official SDK, httpx and pyqwest; 10,000 commands at once;
+                      --only PART for one of sdk, httpx, pyqwest, commands, round-trips
   bench retirement    requests lost and doubled under retirement, beside four clients by others; --write draws the picture
   bench transport     what a request costs, beside raw h2, hyper-util and reqwest
   bench wasm          the policy's module for JavaScript: its size, and the time until it is there";
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
     let done = match args.as_slice() {
         ["bench", "retirement"] => bench::retirement(&root(), false),
         ["bench", "retirement", "--write"] => bench::retirement(&root(), true),
-        ["bench", "python"] => python_compat::bench(&root()),
+        ["bench", "python", options @ ..] => python_compat::bench(&root(), options),
         ["bench", name] => bench::run_one(&root(), name),
         ["test"] => test::run_all(&root(), false),
         ["test", "--no-skip"] => test::run_all(&root(), true),

@@ -62,14 +62,15 @@ pub(crate) fn faults(root: &Path, write: bool) -> Result<(), String> {
     run(&mut command)
 }
 
-/// What a call costs, by the wheel as it is published. Fails outside of the bands.
-pub(crate) fn bench(root: &Path) -> Result<(), String> {
+/// What the package costs, by the wheel as it is published. Fails outside of the bands. `options` are those of `bench.py`.
+pub(crate) fn bench(root: &Path, options: &[&str]) -> Result<(), String> {
     let python = python::environment(root)?;
     let wheel = python::build(root, &python, true)?;
     python::install(&python, &wheel)?;
     run(&mut cargo(root, &["build", "--release", "--package", "oncebox-bench"]))?;
     run(python::package(root, &python)
         .arg("bench/bench.py")
+        .args(options)
         .env("ONCEBOX_BENCH", target_folder(root).join("release/oncebox-bench"))
         .env("ONCEBOX_BIN", oncebox(root))
         .env("PYTHONDONTWRITEBYTECODE", "1"))

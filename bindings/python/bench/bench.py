@@ -1,123 +1,81 @@
-"""What a call costs from Python, beside the official SDK, httpx and pyqwest: `bench.py [RUNS [SECONDS]]`.
+"""What the package costs, beside the official SDK, httpx and pyqwest: `bench.py [--only PART]… [--runs N] [--seconds S]`.
 
-Every measurement is a process of its own on a core of its own, and so is the server, which answers raw. Clients take turns, so
-that whatever else happens on the machine happens to all of them. The figures are calls per second of the client's CPU, the
-median of the runs. Fails outside of the bands. Needs ONCEBOX_BENCH (the raw server) and ONCEBOX_BIN (`oncebox serve`).
+Parts: `sdk`, `httpx` and `pyqwest` (calls for a second of CPU), `commands` (very many at once in one event loop), and
+`round-trips` (create, run, kill). Each prints what it measured. Fails where a part fails or is outside of its band, once all
+were tried. Needs ONCEBOX_BENCH (the raw server) and ONCEBOX_BIN (`oncebox serve` and `oncebox faults serve`).
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+import time
+from collections.abc import Callable
 
-HERE = Path(__file__).parent
+import calls
+import many
+from servers import HERE, Failed, Server
 
-#: What is compared at which concurrency; the first is ours.
-GROUPS: list[tuple[str, int, Sequence[str]]] = [
-    ("a unary call of the SDK, 64 at once", 64, ("sdk-oncebox", "sdk-e2b", "sdk-e2b-enabled")),
-    ("a unary call of the SDK, one at a time", 1, ("sdk-oncebox", "sdk-e2b", "sdk-e2b-enabled")),
-    ("a POST through httpx, 64 at once", 64, ("httpx-oncebox", "httpx-own", "httpx-pyqwest")),
-    ("a POST through httpx, one at a time", 1, ("httpx-oncebox", "httpx-own", "httpx-pyqwest")),
-    ("a POST through pyqwest, 64 at once", 64, ("pyqwest-oncebox", "pyqwest-own")),
-    ("a POST through pyqwest, one at a time", 1, ("pyqwest-oncebox", "pyqwest-own")),
-]
+#: How often sandboxes are made, used and killed by one SDK, before the other has its turn.
+TURNS = 3
 
-#: Ours against another's, at a concurrency: at least so many times its calls per CPU second.
-BANDS: dict[tuple[str, int, str], float] = {
-    ("sdk-oncebox", 64, "sdk-e2b"): 1.5,
-    ("sdk-oncebox", 1, "sdk-e2b"): 1.0,
-    ("httpx-oncebox", 64, "httpx-own"): 1.0,
-    ("httpx-oncebox", 64, "httpx-pyqwest"): 1.0,
-    ("httpx-oncebox", 1, "httpx-own"): 1.0,
-    ("httpx-oncebox", 1, "httpx-pyqwest"): 1.0,
-    ("pyqwest-oncebox", 64, "pyqwest-own"): 0.9,
-    ("pyqwest-oncebox", 1, "pyqwest-own"): 0.9,
+
+def round_trips(_: argparse.Namespace) -> list[str]:
+    """Create, run and kill on a local server: printed, without a band."""
+    with Server([os.environ["ONCEBOX_BIN"], "serve", "--port", "0", "--json"]) as server:
+        url = json.loads(server.line())["url"]
+        environment = {**os.environ, "E2B_API_KEY": "key", "E2B_API_URL": url, "E2B_SANDBOX_URL": url}
+        there = [name for name in ("oncebox", "e2b") if calls.has(f"sdk-{name}")]
+        seconds: dict[str, list[float]] = {name: [] for name in there}
+        for _turn in range(TURNS):
+            for name in there:
+                command = [sys.executable, str(HERE / "round_trips.py"), name]
+                done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+                if done.returncode != 0:
+                    raise Failed(f"{name}: {done.stderr.strip()}")
+                seconds[name].extend(map(float, done.stdout.split()))
+    count = len(seconds[there[0]])
+    print(f"\ncreate, run and kill, one after another: milliseconds, median of {count} (5th to 95th percentile)")
+    for name, values in seconds.items():
+        twentieths = statistics.quantiles(values, n=20)
+        spread = f"{twentieths[0] * 1000:.1f} to {twentieths[-1] * 1000:.1f}"
+        print(f"  {name:18} {statistics.median(values) * 1000:10.1f}  ({spread})")
+    return []
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], list[str]]] = {
+    **{name: (lambda options, name=name: calls.run(name, options.runs, options.seconds)) for name in calls.GROUPS},
+    "commands": lambda options: many.run(options.commands),
+    "round-trips": round_trips,
 }
 
 
-def has(client: str) -> bool:
-    """Whether the SDK is there: ours has no sandboxes in a build of the HTTP layer alone."""
-    if client != "sdk-oncebox":
-        return True
-    import oncebox
-
-    try:
-        return hasattr(oncebox, "AsyncSandbox")
-    except ImportError:
-        return False
-
-
-def measure(client: str, concurrency: int, seconds: float, port: str) -> float:
-    """Calls per CPU second."""
-    command = [sys.executable, str(HERE / "client.py"), client, str(concurrency), str(seconds), port]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60 + 10 * seconds)
-    if done.returncode != 0:
-        raise SystemExit(f"{client}: {done.stderr.strip().splitlines()[-1:]}")
-    made, used = map(float, done.stdout.split())
-    return made / used
-
-
-def main(runs: int, seconds: float) -> int:
+def main() -> int:
     """Measures, prints, and says what is outside of its band."""
-    server = subprocess.Popen([os.environ["ONCEBOX_BENCH"], "answers"], stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
+    parser = argparse.ArgumentParser(prog="cargo xtask bench python", description="What the Python package costs.")
+    parser.add_argument("--only", action="append", choices=PARTS, help="this part, and no other that is not named")
+    parser.add_argument("--runs", type=int, default=5, help="of each client, of which the median counts (5)")
+    parser.add_argument("--seconds", type=float, default=2.5, help="that each client is measured in each run (2.5)")
+    parser.add_argument("--commands", type=int, default=10_000, help="how many commands at once (10,000)")
+    options = parser.parse_args()
     outside: list[str] = []
-    try:
-        port = server.stdout.readline().strip()
-        for title, concurrency, clients in GROUPS:
-            there = [client for client in clients if has(client)]
-            figures: dict[str, list[float]] = {client: [] for client in there}
-            for _ in range(runs):
-                for client in there:
-                    figures[client].append(measure(client, concurrency, seconds, port))
-            medians = {client: statistics.median(values) for client, values in figures.items()}
-            print(f"\n{title}: calls per CPU second, median of {runs}")
-            for client, median in medians.items():
-                spread = f"{min(figures[client]):,.0f} to {max(figures[client]):,.0f}"
-                against = f", {medians[clients[0]] / median:.2f} times that for ours" if client != clients[0] else ""
-                print(f"  {client:18} {median:10,.0f}  ({spread}){against if clients[0] in medians else ''}")
-            for (ours, at, other), least in BANDS.items():
-                if at == concurrency and ours in medians and other in medians:
-                    ratio = medians[ours] / medians[other]
-                    if ratio < least:
-                        outside.append(f"{ours} at {at}: {ratio:.2f} times {other}, less than {least}")
-    finally:
-        server.kill()
-        server.wait()
-    round_trips()
+    for name, part in PARTS.items():
+        if options.only and name not in options.only:
+            continue
+        began = time.monotonic()
+        try:
+            outside += part(options)
+        except (Failed, subprocess.TimeoutExpired) as error:
+            outside.append(f"{name}: {error}")
+        print(f"  [{name}: {time.monotonic() - began:.0f} s]", flush=True)
     for line in outside:
         print(f"OUTSIDE: {line}")
     return 1 if outside else 0
 
 
-def round_trips() -> None:
-    """Create, run, kill on a local server: printed, without a band."""
-    program = os.environ.get("ONCEBOX_BIN")
-    if not program:
-        return
-    server = subprocess.Popen([program, "serve", "--port", "0", "--json"], stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    try:
-        url = json.loads(server.stdout.readline())["url"]
-        environment = {**os.environ, "E2B_API_KEY": "key", "E2B_API_URL": url, "E2B_SANDBOX_URL": url}
-        print("\ncreate, run and kill, one after another: round trips a second")
-        for name in ("oncebox", "e2b"):
-            if not has(f"sdk-{name}"):
-                continue
-            done = subprocess.run(
-                [sys.executable, str(HERE / "round_trips.py"), name], env=environment, capture_output=True, text=True
-            )
-            print(f"  {name:18} {done.stdout.strip() or done.stderr.strip().splitlines()[-1:]}")
-    finally:
-        server.terminate()
-        server.wait()
-
-
 if __name__ == "__main__":
-    arguments = sys.argv[1:]
-    sys.exit(main(int(arguments[0]) if arguments else 5, float(arguments[1]) if len(arguments) > 1 else 3.0))
+    sys.exit(main())

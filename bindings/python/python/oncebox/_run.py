@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from . import _core
 
@@ -128,7 +128,11 @@ class Background:
 
 
 class _AsyncioPort:
-    """Where the operations of one asyncio loop end. It does not hold the loop, so that both can go."""
+    """Where the operations of one asyncio loop end.
+
+    It is the loop's own: nothing else holds it. A loop that is closed while operations are under way lets go of it, and with it
+    of the tasks that waited, so that what they waited for is given up.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._completions = _core.Completions()
@@ -196,16 +200,19 @@ class _TrioPort:
                     trio.lowlevel.reschedule(task)
 
 
-_asyncio_ports: WeakKeyDictionary[asyncio.AbstractEventLoop, _AsyncioPort] = WeakKeyDictionary()
+#: Neither is held: a port has futures, and so its loop.
+_asyncio_ports: WeakKeyDictionary[asyncio.AbstractEventLoop, ref[_AsyncioPort]] = WeakKeyDictionary()
 _trio_ports: Any = None
 _making = threading.Lock()
 
 
 def _asyncio_port(loop: asyncio.AbstractEventLoop) -> _AsyncioPort:
-    port = _asyncio_ports.get(loop)
+    known = _asyncio_ports.get(loop)
+    port = None if known is None else known()
     if port is None:
+        port = _AsyncioPort(loop)
         with _making:
-            port = _asyncio_ports[loop] = _AsyncioPort(loop)
+            _asyncio_ports[loop] = ref(port)
     return port
 
 
