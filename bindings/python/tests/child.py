@@ -118,6 +118,50 @@ def exit_after_cancel() -> None:
     asyncio.run(give_up())
 
 
+async def run_commands(count: int) -> list[object]:
+    """Tasks that wait for commands that do not end by themselves, half of them with a callback."""
+    import asyncio
+
+    import oncebox
+
+    options = {"api_key": "local", "api_url": URL, "sandbox_url": URL, "http_version": "2"}
+    sandbox = await oncebox.AsyncSandbox.create(**options)
+    handles = await asyncio.gather(
+        *(
+            sandbox.commands.run("sleep 600", background=True, on_stdout=None if number % 2 else print)
+            for number in range(count)
+        )
+    )
+    return [asyncio.ensure_future(handle.wait()) for handle in handles]
+
+
+def exit_with_commands() -> None:
+    """The interpreter ends from within a loop that has commands under way."""
+    import asyncio
+
+    async def work() -> None:
+        globals()["kept"] = await run_commands(20)
+        print("ok", flush=True)
+        sys.exit(0)
+
+    asyncio.run(work())
+
+
+def exit_with_commands_in_thread() -> None:
+    """The interpreter ends while another thread's loop has commands under way."""
+    import asyncio
+
+    under_way = threading.Event()
+
+    async def work() -> None:
+        tasks = await run_commands(20)
+        under_way.set()
+        await asyncio.gather(*tasks)
+
+    threading.Thread(target=lambda: asyncio.run(work()), daemon=True).start()
+    assert under_way.wait(30)
+
+
 def fork_in_loop() -> None:
     """The parent's loop runs while the process forks; the child has loops of its own."""
     import asyncio
@@ -150,6 +194,8 @@ def fork_in_loop() -> None:
 
 {
     "exit_after_cancel": exit_after_cancel,
+    "exit_with_commands": exit_with_commands,
+    "exit_with_commands_in_thread": exit_with_commands_in_thread,
     "fork_in_loop": fork_in_loop,
     "fork": fork,
     "fork_busy": fork_busy,

@@ -172,7 +172,10 @@ def test_an_unknown_option_is_refused() -> None:
 CHILD = Path(__file__).parent / "child.py"
 
 
-CASES = ["fork", "fork_busy", "fork_imported", "fork_in_loop", "multiprocessing", "exit", "exit_in_thread"]
+CASES = [
+    *("fork", "fork_busy", "fork_imported", "fork_in_loop", "multiprocessing"),
+    *("exit", "exit_in_thread", "exit_with_commands", "exit_with_commands_in_thread"),
+]
 
 
 @pytest.mark.parametrize("case", CASES)

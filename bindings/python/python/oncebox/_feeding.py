@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import threading
 from typing import Any
 
 from . import _core, _http
-from ._run import run_async, run_sync
+from ._run import cancel_task, run_async, run_sync
 
 
 class _Feeder:
@@ -80,7 +81,7 @@ class TaskFeeder(_Feeder):
             self._cancel = scope.cancel
         else:
             task = loop.create_task(self._run(), name="oncebox body")
-            self._cancel = task.cancel
+            self._cancel = functools.partial(cancel_task, task)
 
     async def _run_within(self, scope: Any) -> None:
         with scope:

@@ -75,6 +75,12 @@ async def call_async(callback: Callable[[T], object], value: T) -> None:
         await result
 
 
+def cancel_task(task: asyncio.Task[Any]) -> None:
+    """Cancels a task, which may be what ends with a loop that was closed meanwhile: then nothing of it goes on anyway."""
+    if not task.get_loop().is_closed():
+        task.cancel()
+
+
 class Background:
     """Something that goes on beside the task that started it. Its failure is told to who joins it."""
 
@@ -122,7 +128,7 @@ class Background:
     def cancel(self) -> None:
         """Ends it."""
         if self._task is not None:
-            self._task.cancel()
+            cancel_task(self._task)
         elif self._scope is not None:
             self._scope.cancel()
 

@@ -229,6 +229,16 @@ impl Following {
         begin_with(py, closed, |py, ()| Ok(py.None()))
     }
 
+    /// Stops following it without waiting for that. It goes on running.
+    fn give_up(&self, py: Python<'_>) {
+        let shared = Arc::clone(&self.shared);
+        shared.closed.cancel();
+        // Where the interpreter is ending, all of it ends anyway.
+        if let Ok(runtime) = runtime::handle(py) {
+            runtime.spawn(async move { shared.follow.lock().await.source = Source::Closed });
+        }
+    }
+
     /// `False`: it had ended already.
     fn kill(&self, py: Python<'_>) -> PyResult<Pending> {
         let (durable, sandbox, pid) = (self.control(), self.sandbox.clone(), self.pid);

@@ -83,6 +83,11 @@ class AsyncCommandHandle(AsyncHandleBase):
         self._end()
         await run_async(self._core.disconnect())
 
+    def _give_up(self) -> None:
+        """Stops following it: who asked for its end has gone."""
+        self._end()
+        self._core.give_up()
+
     async def send_stdin(self, data: str | bytes, request_timeout: float | None = None) -> None:
         """Writes to its standard input, or types on its terminal."""
         await run_async(self._core.send_stdin(encoded(data), self._terminal))

@@ -129,7 +129,14 @@ class AsyncCommands(AsyncInputBase):
         else:
             following = await run_async(core.start(cmd, options))
         handle = AsyncCommandHandle(following, on_stdout, on_stderr)
-        return handle if background else await handle.wait()
+        if background:
+            return handle
+        try:
+            return await handle.wait()
+        except BaseException:
+            # Cancelled, or a callback failed: nothing is told to callbacks any more, and the stream is free.
+            handle._give_up()
+            raise
 
     async def connect(
         self,

@@ -84,6 +84,11 @@ class CommandHandle(HandleBase):
         self._end()
         run_sync(self._core.disconnect())
 
+    def _give_up(self) -> None:
+        """Stops following it: who asked for its end has gone."""
+        self._end()
+        self._core.give_up()
+
     def send_stdin(self, data: str | bytes, request_timeout: float | None = None) -> None:
         """Writes to its standard input, or types on its terminal."""
         run_sync(self._core.send_stdin(encoded(data), self._terminal))

@@ -130,7 +130,14 @@ class Commands(InputBase):
         else:
             following = run_sync(core.start(cmd, options))
         handle = CommandHandle(following, on_stdout, on_stderr)
-        return handle if background else handle.wait()
+        if background:
+            return handle
+        try:
+            return handle.wait()
+        except BaseException:
+            # Cancelled, or a callback failed: nothing is told to callbacks any more, and the stream is free.
+            handle._give_up()
+            raise
 
     def connect(
         self,

@@ -1,0 +1,113 @@
+"""How a loop learns of what has ended: everything once, in order, and not all at a time where it is very much."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import os
+import select
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+import trio
+
+from oncebox import _core, _run
+from oncebox._run import run_async, run_sync
+
+#: More than are taken at a time.
+COUNT = 1000
+
+
+@contextmanager
+def standing_still() -> Iterator[None]:
+    """The IO thread stands still meanwhile."""
+    _core.before_fork()
+    try:
+        yield
+    finally:
+        _core.after_fork_in_parent()
+
+
+def is_readable(completions: _core.Completions) -> bool:
+    return bool(select.select([completions.fileno()], [], [], 0)[0])
+
+
+def test_many_are_taken_in_order_and_in_lots(client: _core.Client) -> None:
+    completions = _core.Completions()
+    assert completions.take() == []
+    run_sync(client.close())
+    with standing_still():
+        operations = [client.close() for _ in range(COUNT)]
+        assert not any(operation.notify(completions, token) for token, operation in enumerate(operations))
+        assert not is_readable(completions)
+    # Begun later, and so ended later.
+    run_sync(client.close())
+    lots = []
+    while is_readable(completions):
+        lots.append(completions.take())
+    assert [token for lot in lots for token in lot] == list(range(COUNT))
+    assert all(len(lot) < COUNT / 4 for lot in lots)
+    assert completions.take() == []
+    assert [operation.take() for operation in operations] == [[]] * COUNT
+    # It is told of the next one as of the first.
+    with standing_still():
+        last = client.close()
+        assert last.notify(completions, 7) is False
+    select.select([completions.fileno()], [], [], 10)
+    assert completions.take() == [7]
+
+
+def test_a_loop_has_turns_while_very_many_end(client: _core.Client) -> None:
+    """Between two lots, whatever else a loop has to do is done."""
+
+    async def work() -> list[int]:
+        done, seen = 0, []
+
+        async def one() -> None:
+            nonlocal done
+            await run_async(client.close())
+            done += 1
+
+        async def look() -> None:
+            while done < COUNT:
+                seen.append(done)
+                await asyncio.sleep(0)
+            seen.append(done)
+
+        run_sync(client.close())
+        with standing_still():
+            tasks = [asyncio.ensure_future(one()) for _ in range(COUNT)]
+            # Each has its first turn, and waits.
+            await asyncio.sleep(0)
+        # All have ended, before the loop has seen any of it.
+        run_sync(client.close())
+        await asyncio.gather(look(), *tasks)
+        return seen
+
+    seen = asyncio.run(work())
+    assert max(after - before for before, after in itertools.pairwise(seen)) < COUNT / 4
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="descriptors are counted in /proc")
+@pytest.mark.parametrize("run", [asyncio.run, trio.run], ids=["asyncio", "trio"])
+def test_loops_leave_nothing_behind(client: _core.Client, run: Callable[..., object]) -> None:
+    async def work() -> None:
+        await run_async(client.close())
+
+    def once() -> None:
+        run(work() if run is asyncio.run else work)
+
+    once()
+    gc.collect()
+    before = descriptors()
+    for _ in range(20):
+        once()
+    gc.collect()
+    assert descriptors() <= before
+    assert not [port for port in gc.get_objects() if isinstance(port, (_run._AsyncioPort, _run._TrioPort))]
