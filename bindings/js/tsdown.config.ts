@@ -24,7 +24,7 @@ const target = (name: Target, entry: string[]): UserConfig => ({
 });
 
 export default defineConfig([
-  target('node', ['src/index.ts', 'src/code-interpreter.ts', 'src/retry.ts', 'src/testing.ts']),
+  target('node', ['src/index.ts', 'src/code-interpreter.ts', 'src/retry.ts', 'src/testing.ts', 'src/bin.ts']),
   target('browser', ['src/index.ts', 'src/code-interpreter.ts', 'src/retry.ts']),
   target('workerd', ['src/index.ts', 'src/code-interpreter.ts', 'src/retry.ts']),
 ]);

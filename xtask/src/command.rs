@@ -51,6 +51,18 @@ pub(crate) fn run_watched(command: &mut Command, mut see: impl FnMut(&str)) -> R
     }
 }
 
+/// Runs a command that must succeed, and returns what it printed.
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
+    eprintln!("$ {}", shown(command));
+    let ended = command.stdin(Stdio::null()).output().map_err(|error| format!("{}: {error}", shown(command)))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if ended.status.success() {
+        return Ok(text(&ended.stdout));
+    }
+    let (printed, complained) = (text(&ended.stdout), text(&ended.stderr));
+    Err(format!("{} ended with {}\n{printed}{complained}", shown(command), ended.status))
+}
+
 /// `cargo` in the repository's root.
 pub(crate) fn cargo(root: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -58,7 +70,8 @@ pub(crate) fn cargo(root: &Path, args: &[&str]) -> Command {
     command
 }
 
-fn shown(command: &Command) -> String {
+/// The words of a command.
+pub(crate) fn shown(command: &Command) -> String {
     std::iter::once(command.get_program())
         .chain(command.get_args())
         .map(OsStr::to_string_lossy)

@@ -1,6 +1,6 @@
 //! The JavaScript package: built, typed, linted, tested, looked at as it is published, and tried in every runtime.
 
-mod smoke;
+pub(crate) mod smoke;
 
 use std::collections::BTreeSet;
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
@@ -47,15 +47,6 @@ pub(crate) fn run_all(root: &Path, skipped: &mut BTreeSet<String>) -> Outcome {
     }
 }
 
-/// The tarballs of the package, and of the addon for this machine, in `target/js`, as they are published. It takes minutes.
-pub(crate) fn dist(root: &Path) -> Result<(), String> {
-    let folder = package_or_reason(root)?;
-    run(Command::new("npm").args(["run", "--silent", "build"]).current_dir(&folder))?;
-    run(&mut cargo(root, &["build", "--release", "--package", "oncebox-js"]))?;
-    let addon = target_folder(root).join("release").join(format!("{DLL_PREFIX}oncebox_js{DLL_SUFFIX}"));
-    smoke::pack(&folder, &target_folder(root).join("js"), &addon)
-}
-
 /// What a request costs and what is lost, beside undici: over connections that are retired after 20 streams.
 pub(crate) fn bench(root: &Path) -> Result<(), String> {
     let folder = package_or_reason(root)?;
@@ -76,7 +67,7 @@ pub(crate) fn bench_policy(root: &Path) -> Result<(), String> {
     run(Command::new("node").arg("bench/policy.mjs").current_dir(&folder))
 }
 
-fn package_or_reason(root: &Path) -> Result<PathBuf, String> {
+pub(crate) fn package_or_reason(root: &Path) -> Result<PathBuf, String> {
     package(root).map_err(|outcome| match outcome {
         Outcome::Skipped(reason) | Outcome::Failed(reason) => reason,
         // It stands for no folder.
@@ -84,9 +75,14 @@ fn package_or_reason(root: &Path) -> Result<PathBuf, String> {
     })
 }
 
+/// What cargo calls the addon.
+pub(crate) fn addon_file() -> String {
+    format!("{DLL_PREFIX}oncebox_js{DLL_SUFFIX}")
+}
+
 /// The addon as it was built, under a name that Node takes for one. `None`: there is none, and tests of it are skipped.
 fn addon(root: &Path, profile: &str) -> Option<PathBuf> {
-    let built = target_folder(root).join(profile).join(format!("{DLL_PREFIX}oncebox_js{DLL_SUFFIX}"));
+    let built = target_folder(root).join(profile).join(addon_file());
     let folder = root.join(TOOLS_FOLDER).join("addon").join(profile);
     let addon = folder.join("oncebox.node");
     fs::create_dir_all(&folder).ok()?;

@@ -4,9 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::codegen;
 use crate::command::{cargo, run};
-use crate::licences;
+use crate::{changelog, codegen, licences};
 
 /// Runs every check and reports all that failed.
 pub(crate) fn run_all(root: &Path) -> Result<(), String> {
@@ -17,7 +16,9 @@ pub(crate) fn run_all(root: &Path) -> Result<(), String> {
         codegen::run(root, true),
         guarantees(root),
         links(root),
+        changelog::check(root),
         licences::check(root),
+        licences::of_other_languages(root),
         licences::versions(root),
     ];
     let failures: Vec<String> = checks.into_iter().filter_map(Result::err).collect();

@@ -1,12 +1,15 @@
 //! Tasks of this repository: `cargo xtask <task>`.
 
 mod bench;
+mod changelog;
 mod codegen;
 mod command;
 mod compat;
+mod dist;
 mod js;
 mod licences;
 mod lint;
+mod program;
 mod python;
 mod python_compat;
 mod setup;
@@ -23,8 +26,8 @@ const USAGE: &str = "usage: cargo xtask <task>
   test [--no-skip]    build and run every test whose tools are present; with --no-skip, a skipped test is a failure
   test javascript     the JavaScript package alone: built, typed, linted, tested, and tried in every runtime
   test python         the Python package alone: its wheel built, installed and tested
-  dist javascript     the tarballs of the JavaScript package and of its addon for this machine, in target/js
-  dist python         its wheel and sdist as they are published, in target/wheels
+  dist [KIND…]        what is published, in target/dist, each tried where nothing else is installed: crates, python,
+                      javascript, archive. --profile dev is quick; --stamp gives them the branch's pre-release version
   licences            looks at the licence of every dependency; part of lint
   lint                formatting, clippy and documentation with warnings denied, generated files current
   compat [--write]    run the official SDKs and CLI on the local server and compare docs/compatibility.md, or write it
@@ -61,11 +64,10 @@ fn main() -> ExitCode {
         ["compat", "--write"] => compat::run(&root(), true),
         ["test", "javascript"] => test::run_javascript(&root()),
         ["test", "python"] => test::run_python(&root()),
-        ["dist", "javascript"] => js::dist(&root()),
-        ["dist", "python"] => python::dist(&root()),
+        ["dist", args @ ..] => dist::run(&root(), args),
         ["compat", "faults"] => python_compat::faults(&root(), false),
         ["compat", "faults", "--write"] => python_compat::faults(&root(), true),
-        ["licences"] => licences::check(&root()),
+        ["licences"] => licences::check(&root()).and_then(|()| licences::of_other_languages(&root())),
         ["lint"] => lint::run_all(&root()),
         ["sim", "--seeds", seeds] => sim::run_all(&root(), seeds),
         ["soak", "--minutes", minutes] => soak::run_for(&root(), minutes),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{cargo, is_present, run};
+use crate::program::{self, Profile};
 use crate::python_compat;
 use crate::test::{Outcome, TOOLS_FOLDER, target_folder, virtual_environment};
 
@@ -27,18 +28,9 @@ pub(crate) fn test(root: &Path) -> Outcome {
     }
 }
 
-/// The wheel of the package in `target/wheels`, as it is published. It takes minutes.
-pub(crate) fn dist(root: &Path) -> Result<(), String> {
-    let python = environment(root)?;
-    let wheel = build(root, &python, true)?;
-    run(package(root, &python).args(["-m", "maturin", "sdist", "--out"]).arg(wheels(root)))?;
-    println!("{}", wheel.display());
-    Ok(())
-}
-
 fn test_all(root: &Path) -> Result<(), String> {
     let python = environment(root)?;
-    let wheel = build(root, &python, false)?;
+    let wheel = build(root, &python, Profile::Dev)?;
     install(&python, &wheel)?;
     run(package(root, &python).args(["tools/twin.py", "--check"]))?;
     run(package(root, &python).args(["-m", "ruff", "check"]))?;
@@ -106,24 +98,14 @@ pub(crate) fn environment(root: &Path) -> Result<PathBuf, String> {
     virtual_environment(root, "python-binding", &root.join(PACKAGE).join("requirements-dev.txt"))
 }
 
-/// Builds the wheel with the helper of the local server in it. Release is as published: slow to build.
-pub(crate) fn build(root: &Path, python: &Path, release: bool) -> Result<PathBuf, String> {
-    let profile: &[&str] = if release { &["--release"] } else { &[] };
-    run(cargo(root, &["build", "--package", "oncebox-local"]).args(profile))?;
-    // What the tests call: scripted servers.
-    run(&mut cargo(root, &["build", "--package", "oncebox-cli"]))?;
-    let helper = target_folder(root).join(if release { "release" } else { "debug" }).join("oncebox-envd");
-    let bin = root.join(PACKAGE).join("python/oncebox/_bin");
-    let failed = |error: std::io::Error| format!("{}: {error}", bin.display());
-    fs::create_dir_all(&bin).map_err(failed)?;
-    // A new file, since the old one may be running.
-    let placed = bin.join("oncebox-envd");
-    if placed.exists() {
-        fs::remove_file(&placed).map_err(failed)?;
+/// Builds the wheel with the `oncebox` program in it.
+pub(crate) fn build(root: &Path, python: &Path, profile: Profile) -> Result<PathBuf, String> {
+    let program = program::build(root, profile)?;
+    if profile == Profile::Release {
+        // What the benches call: scripted servers.
+        run(&mut cargo(root, &["build", "--package", "oncebox-cli"]))?;
     }
-    fs::copy(&helper, &placed).map_err(failed)?;
-
-    let wheels = wheels(root);
+    let wheels = target_folder(root).join("wheels");
     for old in fs::read_dir(&wheels).into_iter().flatten().flatten() {
         if old.file_name().to_string_lossy().ends_with(".whl") {
             fs::remove_file(old.path()).map_err(|error| format!("{}: {error}", old.path().display()))?;
@@ -132,18 +114,15 @@ pub(crate) fn build(root: &Path, python: &Path, release: bool) -> Result<PathBuf
     run(package(root, python)
         .args(["-m", "maturin", "build", "--quiet", "--interpreter"])
         .arg(python)
-        .args(profile)
+        .args(profile.flags())
         .arg("--out")
         .arg(&wheels))?;
-    let built = fs::read_dir(&wheels).into_iter().flatten().flatten().map(|entry| entry.path());
-    built
-        .into_iter()
+    let mut built = fs::read_dir(&wheels).into_iter().flatten().flatten().map(|entry| entry.path());
+    let wheel = built
         .find(|path| path.extension().is_some_and(|ending| ending == "whl"))
-        .ok_or_else(|| format!("maturin left no wheel in {}", wheels.display()))
-}
-
-fn wheels(root: &Path) -> PathBuf {
-    target_folder(root).join("wheels")
+        .ok_or_else(|| format!("maturin left no wheel in {}", wheels.display()))?;
+    run(package(root, python).arg("tools/with_program.py").arg(&wheel).arg(program))?;
+    Ok(wheel)
 }
 
 pub(crate) fn install(python: &Path, wheel: &Path) -> Result<(), String> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{cargo, run};
+use crate::program::Profile;
 use crate::test::{TOOLS_FOLDER, target_folder, virtual_environment};
 use crate::{compat, python};
 
@@ -52,7 +53,7 @@ pub(crate) fn test(root: &Path, wheel: &Path) -> Result<(), String> {
 /// The measured faults, with the official SDK and with ours. Fails where ours does wrong.
 pub(crate) fn faults(root: &Path, write: bool) -> Result<(), String> {
     let python = python::environment(root)?;
-    let wheel = python::build(root, &python, false)?;
+    let wheel = python::build(root, &python, Profile::Dev)?;
     python::install(&python, &wheel)?;
     let mut command = python::package(root, &python);
     command.arg("faults/measure.py").env("ONCEBOX_BIN", oncebox(root)).env("PYTHONDONTWRITEBYTECODE", "1");
@@ -65,7 +66,7 @@ pub(crate) fn faults(root: &Path, write: bool) -> Result<(), String> {
 /// What the package costs, by the wheel as it is published. Fails outside of the bands. `options` are those of `bench.py`.
 pub(crate) fn bench(root: &Path, options: &[&str]) -> Result<(), String> {
     let python = python::environment(root)?;
-    let wheel = python::build(root, &python, true)?;
+    let wheel = python::build(root, &python, Profile::Release)?;
     python::install(&python, &wheel)?;
     run(&mut cargo(root, &["build", "--release", "--package", "oncebox-bench"]))?;
     run(python::package(root, &python)

@@ -13,6 +13,9 @@ use crate::options::Options;
 use crate::pending::{Pending, begin_with};
 use crate::runtime;
 
+/// The subcommand by which the `oncebox` program is the process inside a sandbox.
+const HELPER_TASK: &str = "envd-helper";
+
 /// A running local server. Dropped, it ends with all its sandboxes, but for the copy that a forked child has.
 #[pyclass(frozen, module = "oncebox._core")]
 pub(crate) struct Server {
@@ -23,8 +26,8 @@ pub(crate) struct Server {
 
 #[pymethods]
 impl Server {
-    /// Starts one. Options: `helper` (the program inside each sandbox), `faults` (a JSON document), `isolation` (`False`:
-    /// none), `port`, `state`, `code_interpreter` (a Python that has ipykernel).
+    /// Starts one. Options: `helper` (the program inside each sandbox), `program` (an `oncebox`, which is that too), `faults`
+    /// (a JSON document), `isolation` (`False`: none), `port`, `state`, `code_interpreter` (a Python that has ipykernel).
     #[staticmethod]
     #[pyo3(signature = (options=None))]
     fn start(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Pending> {
@@ -32,6 +35,9 @@ impl Server {
         let mut builder = LocalServer::builder();
         if let Some(program) = options.text("helper")? {
             builder = builder.helper(Helper::new(PathBuf::from(program)));
+        }
+        if let Some(program) = options.text("program")? {
+            builder = builder.helper(Helper::new(PathBuf::from(program)).arg(HELPER_TASK));
         }
         if let Some(faults) = options.text("faults")? {
             builder = builder.faults(faults);

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 
 import oncebox
 from oncebox import _core
+from oncebox._program import find_program
 from oncebox._run import run_sync
 
-server = run_sync(_core.Server.start({"helper": str(Path(oncebox.__file__).parent / "_bin" / "oncebox-envd")}))
+server = run_sync(_core.Server.start({"program": str(find_program())}))
 options = {"api_key": "local", "api_url": server.url, "sandbox_url": server.url, "http_version": "1.1"}
 
 with oncebox.Sandbox.create(**options) as sandbox:

@@ -26,7 +26,7 @@ struct Processor {
 }
 
 /// Packs the package and the addon, and runs them. Runtimes that are missing are named, and skipped.
-pub(super) fn test(root: &Path, package: &Path, addon: &Path, skipped: &mut BTreeSet<String>) -> Result<(), String> {
+pub(crate) fn test(root: &Path, package: &Path, addon: &Path, skipped: &mut BTreeSet<String>) -> Result<(), String> {
     let (Some(processor), Ok(platform)) = (processor(), platform()) else {
         skipped
             .insert("the smoke tests of the JavaScript package: they know Linux on x86-64 and arm64 alone".to_owned());
@@ -34,7 +34,8 @@ pub(super) fn test(root: &Path, package: &Path, addon: &Path, skipped: &mut BTre
     };
     let packed = root.join(TOOLS_FOLDER).join("js-packages");
     fs::remove_dir_all(&packed).ok();
-    pack(package, &packed, addon)?;
+    // The program is the one that was built, and need not be packed to be found.
+    pack(package, &packed, addon, None)?;
     let mut programs = serde_json::Map::new();
     for runtime in RUNTIMES {
         match install(root, &runtime, &processor) {
@@ -58,8 +59,10 @@ pub(super) fn test(root: &Path, package: &Path, addon: &Path, skipped: &mut BTre
 }
 
 /// Packs what is published to a folder.
-pub(super) fn pack(package: &Path, out: &Path, addon: &Path) -> Result<(), String> {
-    run(Command::new("node").arg("scripts/pack.mjs").arg(out).arg(addon).arg(platform()?).current_dir(package))
+pub(crate) fn pack(package: &Path, out: &Path, addon: &Path, program: Option<&Path>) -> Result<(), String> {
+    let mut pack = Command::new("node");
+    pack.arg("scripts/pack.mjs").arg(out).arg(addon).arg(platform()?).args(program);
+    run(pack.current_dir(package))
 }
 
 /// What npm's packages of addons call this machine.

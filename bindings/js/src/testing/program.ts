@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process';
-import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { isProgram, packagedProgram } from '../program.ts';
 
 /** Options of every program that this kit starts. */
 export interface ProgramOptions {
-  /** The `oncebox` program. Default: what `ONCEBOX_BIN` names, else the one in `PATH`. */
+  /** The `oncebox` program. Default: what `ONCEBOX_BIN` names, else the one of this package, else the one in `PATH`. */
   readonly program?: string | undefined;
   /** How long it may take until it serves, in milliseconds. Default 30,000. */
   readonly startTimeout?: number | undefined;
@@ -33,6 +33,10 @@ const COMPLAINTS = 4096;
 export function findProgram(given?: string): string | undefined {
   const named = given ?? process.env.ONCEBOX_BIN;
   if (named) return isProgram(named) ? named : undefined;
+  return packagedProgram() ?? inPath();
+}
+
+function inPath(): string | undefined {
   return (process.env.PATH ?? '')
     .split(delimiter)
     .filter((folder) => folder !== '')
@@ -40,21 +44,12 @@ export function findProgram(given?: string): string | undefined {
     .find(isProgram);
 }
 
-function isProgram(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 /** Starts `oncebox` and waits for its first line. It ends with this process, whose end it does not hold up. */
 export function start(args: readonly string[], options: ProgramOptions = {}): Promise<Program> {
   const program = findProgram(options.program);
   if (program === undefined) {
     const named = options.program ?? process.env.ONCEBOX_BIN;
-    const where = named ? `${named} is no program` : 'it is not in PATH';
+    const where = named ? `${named} is no program` : 'neither the package of this platform nor PATH has it';
     throw new Error(`the testing kit needs the oncebox program, and ${where}; name it by "program" or ONCEBOX_BIN`);
   }
   const child = spawn('sh', ['-c', WATCHED, 'sh', program, ...args], { stdio: ['pipe', 'pipe', 'pipe'] });

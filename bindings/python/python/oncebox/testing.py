@@ -21,7 +21,6 @@ import json
 import os
 import urllib.request
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -29,11 +28,9 @@ import pytest
 from typing_extensions import Self
 
 from . import _core
+from ._program import find_program
 from ._run import run_sync
 from ._sync.sandbox import Sandbox
-
-#: The program inside each sandbox, where the package brings it.
-_HELPER = Path(__file__).parent / "_bin" / "oncebox-envd"
 
 #: Faults and effects are asked for over loopback, whatever the environment says of proxies.
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -45,7 +42,7 @@ class LocalServer:
     :param faults: those to begin with, as the server's ``PUT /oncebox/faults`` takes them. Faults of connections and
         frames (``frames``) are only possible where this is given; ``{}`` is none to begin with
     :param isolation: ``False``: sandboxes are folders, and their commands run as this user, with all that it may do
-    :param helper: the program inside each sandbox; by default the package's own, or ``ONCEBOX_HELPER``
+    :param helper: the program inside each sandbox; by default ``ONCEBOX_HELPER``, or the package's own ``oncebox``
     :param code_interpreter: a Python that has ``ipykernel``, whose kernels run code in sandboxes; by default none
     :raises UnsupportedException: the kernel does not allow sandboxes to be isolated, or there is no helper
     """
@@ -58,9 +55,9 @@ class LocalServer:
         helper: str | None = None,
         code_interpreter: str | None = None,
     ) -> None:
-        if helper is None and "ONCEBOX_HELPER" not in os.environ and _HELPER.exists():
-            helper = str(_HELPER)
+        program = find_program() if helper is None and "ONCEBOX_HELPER" not in os.environ else None
         options = {
+            "program": None if program is None else str(program),
             "faults": None if faults is None else json.dumps(dict(faults)),
             "isolation": isolation,
             "helper": helper,
