@@ -4,15 +4,18 @@ mod archive;
 mod clean;
 mod crates;
 mod javascript;
+mod notices;
 mod python;
 mod stamp;
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
+use crate::command::output;
 use crate::licences;
 use crate::program::Profile;
 use crate::test::target_folder;
@@ -85,6 +88,18 @@ impl Dist {
         fs::remove_dir_all(&folder).ok();
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         Ok(folder)
+    }
+
+    /// What the compiler calls this machine.
+    fn host(&self) -> Result<String, String> {
+        let told = output(Command::new("rustc").arg("-vV").current_dir(&self.root))?;
+        let host = told.lines().find_map(|line| line.strip_prefix("host: "));
+        host.map(str::to_owned).ok_or_else(|| format!("`rustc -vV` names no host: {told}"))
+    }
+
+    /// The notices of what is linked in.
+    fn notices(&self) -> Result<PathBuf, String> {
+        notices::write(&self.root, &self.host()?)
     }
 
     /// Prints what there is, and writes its sums where `sha256sum --check` finds them.

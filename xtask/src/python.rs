@@ -121,7 +121,7 @@ pub(crate) fn build(root: &Path, python: &Path, profile: Profile) -> Result<Path
     let wheel = built
         .find(|path| path.extension().is_some_and(|ending| ending == "whl"))
         .ok_or_else(|| format!("maturin left no wheel in {}", wheels.display()))?;
-    run(package(root, python).arg("tools/with_program.py").arg(&wheel).arg(program))?;
+    run(package(root, python).arg("tools/with_file.py").arg(&wheel).args(["program", "oncebox"]).arg(program))?;
     Ok(wheel)
 }
 

@@ -1,9 +1,10 @@
 // Packs what is published: the package itself, and in a package of its platform the addon and the program.
 //
-//     node scripts/pack.mjs OUT [ADDON PLATFORM [PROGRAM]]
+//     node scripts/pack.mjs OUT [ADDON PLATFORM [PROGRAM NOTICES]]
 //
 // OUT gets the tarballs. ADDON is what cargo built of `native`, for PLATFORM: `linux-x64-gnu`, `darwin-arm64`, …; PROGRAM what
-// it built of `oncebox-cli`, without which there is no `oncebox` command. The same script packs them on every machine. The package itself has to be built (`npm run build`).
+// it built of `oncebox-cli`, without which there is no `oncebox` command, and NOTICES tells of what is linked into both. The same
+// script packs them on every machine. The package itself has to be built (`npm run build`).
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,9 +23,9 @@ const PLATFORMS = {
 };
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const [out, addon, platform, program] = process.argv.slice(2);
+const [out, addon, platform, program, notices] = process.argv.slice(2);
 if (out === undefined || (addon === undefined) !== (platform === undefined)) {
-  console.error('usage: node scripts/pack.mjs OUT [ADDON PLATFORM [PROGRAM]]');
+  console.error('usage: node scripts/pack.mjs OUT [ADDON PLATFORM [PROGRAM NOTICES]]');
   process.exit(2);
 }
 if (platform !== undefined && !(platform in PLATFORMS)) {
@@ -46,12 +47,13 @@ if (addon !== undefined) {
   packed((folder) => {
     cpSync(addon, join(folder, 'oncebox.node'));
     if (program !== undefined) cpSync(program, join(folder, 'oncebox'));
+    if (notices !== undefined) cpSync(notices, join(folder, 'THIRD-PARTY.txt'));
     writeFileSync(
       join(folder, 'README.md'),
       `The native transport of [${name}](https://www.npmjs.com/package/${name}), and its command, for ${platform}.\n`,
     );
     const description = `The native transport of ${name}, and its command, for ${platform}.`;
-    const files = ['oncebox.node', ...(program === undefined ? [] : ['oncebox'])];
+    const files = ['oncebox.node', 'oncebox', 'THIRD-PARTY.txt'];
     const engines = manifest.engines;
     return {
       name: `${name}-${platform}`,

@@ -18,9 +18,11 @@ const PAGES: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-A
 pub(super) fn pack(dist: &Dist) -> Result<Vec<Packed>, String> {
     let program = program::build(&dist.root, dist.profile)?;
     let out = dist.folder("archive")?;
-    let name = format!("oncebox-{}-{}", dist.version, host()?);
+    let name = format!("oncebox-{}-{}", dist.version, dist.host()?);
     let folder = out.join(&name);
     fill(&dist.root, &program, &folder)?;
+    fs::copy(dist.notices()?, folder.join("THIRD-PARTY.txt"))
+        .map_err(|error| format!("{}: {error}", folder.display()))?;
     let archive = out.join(format!("{name}.tar.gz"));
     // The same content in the same order has the same bytes.
     let tar = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0", "-czf"];
@@ -49,11 +51,4 @@ fn fill(root: &Path, program: &Path, folder: &Path) -> Result<(), String> {
         fs::write(completions.join(file), script).map_err(failed)?;
     }
     Ok(())
-}
-
-/// What the compiler calls this machine.
-fn host() -> Result<String, String> {
-    let told = output(Command::new("rustc").arg("-vV"))?;
-    let host = told.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).ok_or_else(|| format!("`rustc -vV` names no host: {told}"))
 }

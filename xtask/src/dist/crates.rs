@@ -24,7 +24,8 @@ pub(super) fn pack(dist: &Dist) -> Result<Vec<Packed>, String> {
     for name in &names {
         package.args(["--package", name]);
     }
-    run(package.env("CARGO_TARGET_DIR", &builds))?;
+    // Whether it can be built does not hang on information for debuggers, which is most of what would be written.
+    run(package.env("CARGO_TARGET_DIR", &builds).env("CARGO_PROFILE_DEV_DEBUG", "0"))?;
     let out = dist.folder("crates")?;
     let mut packed = Vec::new();
     for name in &names {
@@ -60,6 +61,6 @@ fn install(dist: &Dist, names: &[String], out: &Path, builds: &Path) -> Result<(
     if dist.profile == Profile::Dev {
         install.arg("--debug");
     }
-    run(install.env("CARGO_TARGET_DIR", builds))?;
+    run(install.env("CARGO_TARGET_DIR", builds).env("CARGO_PROFILE_DEV_DEBUG", "0"))?;
     clean.command_works(&clean.folder().join("installed/bin/oncebox"), &dist.version, |_| Ok(()))
 }

@@ -31,7 +31,7 @@ pub(super) fn pack(dist: &Dist) -> Result<Vec<Packed>, String> {
     let addon = target_folder(&dist.root).join(dist.profile.folder()).join(js::addon_file());
     let program = program::build(&dist.root, dist.profile)?;
     let out = dist.folder("javascript")?;
-    js::smoke::pack(&package, &out, &addon, Some(&program))?;
+    js::smoke::pack(&package, &out, &addon, &[&program, &dist.notices()?])?;
     let tarballs = files(&out, ".tgz")?;
 
     let clean = Clean::new(&["node"])?;

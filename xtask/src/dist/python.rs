@@ -24,7 +24,12 @@ pub(super) fn pack(dist: &Dist) -> Result<Vec<Packed>, String> {
     let out = dist.folder("python")?;
     let wheel = out.join(built.file_name().unwrap_or_default());
     fs::copy(&built, &wheel).map_err(|error| format!("{}: {error}", wheel.display()))?;
-    run(package(&dist.root, &python).args(["-m", "maturin", "sdist", "--quiet", "--out"]).arg(&out))?;
+    run(package(&dist.root, &python)
+        .arg("tools/with_file.py")
+        .arg(&wheel)
+        .args(["licence", "THIRD-PARTY.txt"])
+        .arg(dist.notices()?))?;
+    run(package(&dist.root, &python).args(["-m", "maturin", "sdist", "--out"]).arg(&out))?;
     let source = files(&out, ".tar.gz")?;
 
     // What it needs is fetched before: nothing is asked of the network where it is tried.
@@ -60,6 +65,10 @@ pub(super) fn pack(dist: &Dist) -> Result<Vec<Packed>, String> {
 /// built is what is tried.
 fn from_source(dist: &Dist, python: &Path, source: &[PathBuf], needed: &Path) -> Result<PathBuf, String> {
     let folder = needed.join("of-source");
+    // Without isolation, which would fetch maturin, it has to be in the path.
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = python.parent().map(Path::to_owned).into_iter().chain(std::env::split_paths(&path));
+    let path = std::env::join_paths(path).map_err(|error| error.to_string())?;
     let wheel = ["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"];
     run(Command::new(python)
         .args(wheel)
@@ -67,6 +76,7 @@ fn from_source(dist: &Dist, python: &Path, source: &[PathBuf], needed: &Path) ->
         .arg(&folder)
         .args(source)
         .current_dir(needed)
+        .env("PATH", path)
         .env("MATURIN_PEP517_ARGS", "--profile=dev")
         .env("CARGO_TARGET_DIR", target_folder(&dist.root)))?;
     files(&folder, ".whl").map(|mut wheels| wheels.swap_remove(0))

@@ -35,7 +35,7 @@ pub(crate) fn test(root: &Path, package: &Path, addon: &Path, skipped: &mut BTre
     let packed = root.join(TOOLS_FOLDER).join("js-packages");
     fs::remove_dir_all(&packed).ok();
     // The program is the one that was built, and need not be packed to be found.
-    pack(package, &packed, addon, None)?;
+    pack(package, &packed, addon, &[])?;
     let mut programs = serde_json::Map::new();
     for runtime in RUNTIMES {
         match install(root, &runtime, &processor) {
@@ -58,10 +58,10 @@ pub(crate) fn test(root: &Path, package: &Path, addon: &Path, skipped: &mut BTre
     run_for_skips(smoke.env("ONCEBOX_RUNTIMES", serde_json::Value::Object(programs).to_string()), skipped)
 }
 
-/// Packs what is published to a folder.
-pub(crate) fn pack(package: &Path, out: &Path, addon: &Path, program: Option<&Path>) -> Result<(), String> {
+/// Packs what is published to a folder. `more`: the program, and the notices of what is linked in.
+pub(crate) fn pack(package: &Path, out: &Path, addon: &Path, more: &[&Path]) -> Result<(), String> {
     let mut pack = Command::new("node");
-    pack.arg("scripts/pack.mjs").arg(out).arg(addon).arg(platform()?).args(program);
+    pack.arg("scripts/pack.mjs").arg(out).arg(addon).arg(platform()?).args(more);
     run(pack.current_dir(package))
 }
 
