@@ -24,6 +24,7 @@ export const platform: Platform = {
   // Ten times as quick as `atob`, which is slow here.
   loadPolicy: () => compileInlined((base64) => new Uint8Array(Buffer.from(base64, 'base64'))),
   templateFiles: async () => (await import('../sdk/template/context.node.ts')).templateFiles,
+  localFiles: async () => (await import('../sdk/files/local.node.ts')).localFiles,
   readTextIfFile: (path) => {
     const isFile = statSync(path, { throwIfNoEntry: false })?.isFile();
     return isFile ? readFileSync(path, 'utf8') : undefined;

@@ -1,4 +1,5 @@
 import type { NativeTransport } from '../native/index.ts';
+import type { LocalFiles } from '../sdk/files/local-types.ts';
 import type { TemplateFiles } from '../sdk/template/context-types.ts';
 
 /** A JavaScript runtime, as far as its differences matter here. */
@@ -16,6 +17,8 @@ export interface Platform {
   readonly native?: NativeTransport;
   /** Reads the files that templates copy, where there are files; loaded when the first is copied. */
   readonly templateFiles?: () => Promise<TemplateFiles>;
+  /** Files of this machine, where there are some; loaded when the first is asked for. */
+  readonly localFiles?: () => Promise<LocalFiles>;
   /** What a file holds, where the text is the path of one. */
   readonly readTextIfFile?: (path: string) => string | undefined;
 }

@@ -31,6 +31,8 @@ export {
   type FilesystemReadOpts,
   type FilesystemRequestOpts,
 } from './files/filesystem.ts';
+export type { DirectoryTransferOpts, TransferProgress, Transferred } from './files/tree.ts';
+export type { FilesystemTransferOpts, UploadSource } from './files/upload.ts';
 export { type FilesystemEvent, FilesystemEventType, WatchHandle, type WatchOpts } from './files/watch.ts';
 export type { FilesystemWriteOpts, WriteEntry } from './files/write.ts';
 export { Git } from './git/git.ts';

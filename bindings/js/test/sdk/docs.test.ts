@@ -23,12 +23,16 @@ const examples = Object.entries(PAGES).flatMap(([page, path]) => {
 
 /** Runs an example; gives what it wrote to the console. */
 async function run(code: string): Promise<string[]> {
-  const names = [...code.matchAll(/^import \{ (.*) \} from 'oncebox';$/gm)].flatMap(([, all = '']) => all.split(', '));
+  const imported: Record<string, unknown> = {};
+  for (const [, names = '', module = ''] of code.matchAll(/^import \{ (.*) \} from '(oncebox|node:[a-z/]+)';$/gm)) {
+    const all = (module === 'oncebox' ? oncebox : await import(module)) as Record<string, unknown>;
+    for (const name of names.split(', ')) imported[name] = all[name];
+  }
   const body = code.replaceAll(/^import .*$/gm, '');
   const options = { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext };
   // A function of its own, so that `await` may stand in it.
   const { outputText } = ts.transpileModule(`async function example() {${body}}`, { compilerOptions: options });
-  const values = names.map((name) => (oncebox as unknown as Record<string, unknown>)[name]);
+  const [names, values] = [Object.keys(imported), Object.values(imported)];
   expect(values).not.toContain(undefined);
   const lines: string[] = [];
   const log = vi.spyOn(console, 'log').mockImplementation((...all) => void lines.push(all.join(' ')));

@@ -59,7 +59,8 @@ function counted(data: ReadableStream): Prepared {
   return { body: data.pipeThrough(counting), size: () => size };
 }
 
-function view(piece: unknown): Uint8Array {
+/** Bytes that a stream gives. */
+export function view(piece: unknown): Uint8Array {
   if (piece instanceof Uint8Array) return piece;
   if (piece instanceof ArrayBuffer) return new Uint8Array(piece);
   if (ArrayBuffer.isView(piece)) return new Uint8Array(piece.buffer, piece.byteOffset, piece.byteLength);

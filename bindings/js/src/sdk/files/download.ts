@@ -109,6 +109,11 @@ export class Download {
     }
   }
 
+  /** How many bytes it has, as far as it was told. */
+  get total(): number | undefined {
+    return this.size;
+  }
+
   /** Gives it up. */
   close(): void {
     this.drop();
@@ -251,6 +256,33 @@ export async function readStream(get: Get, opts: DownloadOpts): Promise<Readable
     },
     { highWaterMark: 0 },
   );
+}
+
+/** Reads a file piece by piece into a sink; from the beginning again where its rest could not be asked for. */
+export async function readInto(
+  get: Get,
+  opts: DownloadOpts,
+  sink: { write(piece: Uint8Array): Promise<void>; restart(): Promise<void> },
+  told: (received: number, total: number | undefined) => void,
+): Promise<number> {
+  for (let begun = 0; ; begun++) {
+    const download = await Download.open(get, opts);
+    const total = download.total;
+    let received = 0;
+    try {
+      for (let piece = await download.piece(); piece !== undefined; piece = await download.piece()) {
+        await sink.write(piece);
+        received += piece.length;
+        told(received, total);
+      }
+      return received;
+    } catch (error) {
+      if (!(error instanceof CannotResumeError) || begun === RESUMES) throw error;
+      await sink.restart();
+    } finally {
+      download.close();
+    }
+  }
 }
 
 /** What was read, in the form that was asked for. */

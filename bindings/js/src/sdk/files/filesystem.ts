@@ -4,10 +4,13 @@ import { query } from '../endpoints.ts';
 import type { CallLimits, Envd, Rpc } from '../envd/envd.ts';
 import { Refusal, rpcError } from '../envd/refusal.ts';
 import { FileNotFoundError } from '../errors.ts';
+import { hide } from '../runtime.ts';
 import { milliseconds, text, whole } from '../validate.ts';
 import type { FileData } from './data.ts';
-import { type Get, readAs } from './download.ts';
+import { type DownloadOpts, type Get, readAs, readInto } from './download.ts';
 import { type EntryInfo, entryOf, type WireEntry, type WriteInfo } from './entry.ts';
+import { type DirectoryTransferOpts, downloadDir, type Transferred, uploadDir } from './tree.ts';
+import { type FilesystemTransferOpts, localFiles, type UploadSource, Uploads } from './upload.ts';
 import { type FilesystemEvent, type WatchHandle, type WatchOpts, watch } from './watch.ts';
 import { type FilesystemWriteOpts, type WriteEntry, writeAll } from './write.ts';
 
@@ -33,7 +36,13 @@ export interface FilesystemListOpts extends FilesystemRequestOpts {
 
 /** Reads and writes a sandbox's files: `sandbox.files`. Paths are absolute, or relative to the user's home. */
 export class Filesystem {
-  constructor(private readonly envd: Envd) {}
+  /** @internal */
+  readonly uploads: Uploads;
+
+  constructor(private readonly envd: Envd) {
+    this.uploads = new Uploads(envd, this);
+    hide(this, 'uploads');
+  }
 
   /**
    * Reads a file. A download that is cut goes on from the byte where it was cut, where it is certain that the file is the
@@ -49,21 +58,8 @@ export class Filesystem {
     path: string,
     opts: FilesystemReadOpts & { format?: 'text' | 'bytes' | 'blob' | 'stream' | undefined } = {},
   ): Promise<string | Uint8Array | Blob | ReadableStream<Uint8Array>> {
-    const action = `read the file ${text('path', path)}`;
-    const { format = 'text', gzip = false, user, requestTimeoutMs, signal = this.envd.config.signal } = opts;
-    const idleMs = milliseconds('streamIdleTimeoutMs', opts.streamIdleTimeoutMs ?? this.envd.config.readIdleTimeoutMs);
-    const get: Get = (headers, within) =>
-      this.envd.rest({
-        action,
-        method: 'GET',
-        path: `/files${query({ path, username: user })}`,
-        headers,
-        read: 'stream',
-        requestTimeoutMs,
-        signal: within,
-        classes: { notFound: FileNotFoundError },
-      });
-    return readAs(get, format, { action, gzip, idleMs, signal, envd: this.envd });
+    const { get, download } = this.getter(path, opts);
+    return readAs(get, opts.format ?? 'text', download);
   }
 
   /**
@@ -89,6 +85,63 @@ export class Filesystem {
   /** Writes many files, up to 1,000 or 16 MiB in one request. None: nothing is sent. */
   async writeFiles(files: WriteEntry[], opts: FilesystemWriteOpts = {}): Promise<WriteInfo[]> {
     return files.length === 0 ? [] : writeAll(this.envd, this, files, opts);
+  }
+
+  /**
+   * Writes a file of any size in bounded memory: one of this machine by its path (Node, Bun, Deno), a `Blob`, or a stream. A
+   * large one goes in parts of 16 MiB, where the sandbox can join them; a part that was cut is sent again, up to five times
+   * in a row, so that a cut costs no more than a part. It appears when all of it is there, and its size is checked.
+   *
+   * @throws as `write`; InvalidArgumentError where the file cannot be read here. Parts that are left after an error are
+   * removed; those of an upload that was aborted are removed in the background.
+   */
+  async upload(from: UploadSource, path: string, opts: FilesystemTransferOpts = {}): Promise<WriteInfo> {
+    return this.uploads.upload(from, text('path', path), opts);
+  }
+
+  /**
+   * Reads a file into one of this machine (Node, Bun, Deno), in bounded memory. It appears when all of it has come, in place
+   * of what was there.
+   *
+   * @returns how many bytes it has.
+   * @throws as `read`; InvalidArgumentError where the file cannot be written here.
+   */
+  async download(
+    path: string,
+    to: string | URL,
+    opts: FilesystemTransferOpts & FilesystemReadOpts = {},
+  ): Promise<number> {
+    const { get, download } = this.getter(path, opts);
+    const local = await localFiles('download: read it');
+    const sink = await local.create(to);
+    try {
+      const received = await readInto(get, download, sink, (done, total) => opts.onProgress?.(done, total));
+      await sink.commit();
+      return received;
+    } finally {
+      await sink.drop();
+    }
+  }
+
+  /**
+   * Carries a directory of this machine (Node, Bun, Deno), with all that is below it, into the sandbox, where it takes the
+   * place of files of the same names and leaves others. Small files go many in a request, large ones as by `upload`.
+   *
+   * @throws as `upload`; some of the files may be there.
+   */
+  async uploadDir(from: string | URL, to: string, opts: DirectoryTransferOpts = {}): Promise<Transferred> {
+    return uploadDir(this, from, text('to', to), { ...opts, signal: opts.signal ?? this.envd.config.signal });
+  }
+
+  /**
+   * Carries a directory of the sandbox, with all that is below it, to this machine (Node, Bun, Deno), where it takes the place
+   * of files of the same names and leaves others. Each file as by `download`, some at a time.
+   *
+   * @throws as `download`; some of the files may be there. SandboxError where the sandbox names an entry that would lie
+   * outside the directory.
+   */
+  async downloadDir(from: string, to: string | URL, opts: DirectoryTransferOpts = {}): Promise<Transferred> {
+    return downloadDir(this, text('from', from), to, { ...opts, signal: opts.signal ?? this.envd.config.signal });
   }
 
   /**
@@ -173,6 +226,25 @@ export class Filesystem {
     opts: WatchOpts = {},
   ): Promise<WatchHandle> {
     return watch(this.envd, text('path', path), onEvent, { signal: this.envd.config.signal, ...opts });
+  }
+
+  /** How a file is asked for, and how its download is kept. */
+  private getter(path: string, opts: FilesystemReadOpts): { get: Get; download: DownloadOpts } {
+    const action = `read the file ${text('path', path)}`;
+    const { gzip = false, user, requestTimeoutMs, signal = this.envd.config.signal } = opts;
+    const idleMs = milliseconds('streamIdleTimeoutMs', opts.streamIdleTimeoutMs ?? this.envd.config.readIdleTimeoutMs);
+    const get: Get = (headers, within) =>
+      this.envd.rest({
+        action,
+        method: 'GET',
+        path: `/files${query({ path, username: user })}`,
+        headers,
+        read: 'stream',
+        requestTimeoutMs,
+        signal: within,
+        classes: { notFound: FileNotFoundError },
+      });
+    return { get, download: { action, gzip, idleMs, signal, envd: this.envd } };
   }
 
   private async call<T>(action: string, method: string, message: unknown, opts: FilesystemRequestOpts): Promise<T> {

@@ -198,7 +198,7 @@ async function verifyAll(
 }
 
 /** What is no file, such as a device, has no size to compare. */
-function compare(entry: EntryInfo, size: number): void {
+export function compare(entry: EntryInfo, size: number): void {
   if (entry.type !== FileType.FILE || entry.symlinkTarget !== undefined || entry.size === size) return;
   throw new SandboxError(
     `could not write the file ${entry.path}: ${size} bytes were sent and accepted, and ${entry.size} are there (verify)`,
