@@ -2,15 +2,14 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { drive, list, note } from './record.mjs'
+import { drive, list, note, scratch } from './record.mjs'
 
 const root = path.join(import.meta.dirname, 'node_modules/@e2b/cli')
 const SDK = `@e2b/cli ${JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')).version}`
-const home = mkdtempSync(path.join(tmpdir(), 'oncebox-compat-'))
+const home = scratch()
 
 function run(args) {
   return new Promise((resolve) => {

@@ -1,8 +1,9 @@
 // Which public methods of an SDK its tests drove: each is replaced by one that calls it and notes that it returned.
 // A method counts when a test called it itself, not when the SDK did on the way, and when that test passed.
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { after, test } from 'node:test'
 
@@ -69,6 +70,13 @@ export function drive(name, body, { refused = false } = {}) {
     await body(context)
     if (!refused) for (const key of called) passed.add(key)
   })
+}
+
+// A folder that is gone when this process ends, however its tests did.
+export function scratch() {
+  const folder = mkdtempSync(path.join(tmpdir(), 'oncebox-compat-'))
+  process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+  return folder
 }
 
 export function writeRecord(holes) {

@@ -1,14 +1,13 @@
 // The official JavaScript SDK, unmodified, on the local server.
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { mkdtempSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 
 import { CommandExitError, NotFoundError, Sandbox, SandboxError, Secret, Template, TemplateBase, Volume } from 'e2b'
 
-import { drive, watch } from './record.mjs'
+import { drive, scratch, watch } from './record.mjs'
 
 const unique = (what) => `${what}-${randomUUID().slice(0, 8)}`
 
@@ -201,7 +200,7 @@ inASandbox('git', async ({ git, files }) => {
 })
 
 drive('templates', async () => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'oncebox-compat-'))
+  const folder = scratch()
   for (const name of ['a', 'b', 'd']) writeFileSync(path.join(folder, name), name)
   const name = unique('app')
   const logs = []
