@@ -32,7 +32,7 @@ impl Plan {
     pub(crate) fn run(&self) -> Result<bool, Failed> {
         println!(
             "POST of 128 B answered with 128 B; one thread on a core of its own, the server on another; median of {} \
-             runs of {} s, (least–most)",
+             runs of {} s, (least–most); a ratio is of two clients' figures in the same run",
             self.runs, self.seconds
         );
         println!("load average before: {}", load_average());
@@ -55,19 +55,20 @@ impl Plan {
         let asked = concurrency.to_string();
         let args = |client| ["requests", client, &asked, &self.seconds, &server.answers];
         let measured = self.interleaved(&NAMES, |client| measure(&args(client)))?;
-        for (client, [cpu, rate, latency]) in &measured {
+        for (client, runs) in &measured {
+            let [cpu, rate, latency] = figures_of(runs);
             println!("{client:<10} {:>28} {:>14.0} {:>26}", cpu.shown(2), rate.median, latency.shown(1));
         }
         let [ours_cpu, _, ours_latency] = &measured["oncebox"];
         if concurrency > 1 {
             for band in CPU {
-                let ratio = ours_cpu.median / measured[band.client][0].median;
-                verdict.at_most(format!("CPU / {} at concurrency {concurrency}", band.client), ratio, band.most);
+                let ratio = Figure::ratio(ours_cpu, &measured[band.client][0]);
+                verdict.at_most(format!("CPU / {} at concurrency {concurrency}", band.client), &ratio, band.most);
             }
         } else {
             for band in LATENCY {
-                let ratio = ours_latency.median / measured[band.client][2].median;
-                verdict.at_most(format!("latency / {} at concurrency 1", band.client), ratio, band.most);
+                let ratio = Figure::ratio(ours_latency, &measured[band.client][2]);
+                verdict.at_most(format!("latency / {} at concurrency 1", band.client), &ratio, band.most);
             }
         }
         Ok(())
@@ -81,34 +82,44 @@ impl Plan {
             let [rate, cpu, memory] = figures(measure(&[direction, client, port])?)?;
             Ok(vec![rate / f64::from(1 << 20), cpu, memory / f64::from(1 << 20)])
         })?;
-        for (client, [rate, cpu, memory]) in &measured {
+        for (client, runs) in &measured {
+            let [rate, cpu, memory] = figures_of(runs);
             println!("{client:<10} {:>28} {:>14.2} {:>26}", rate.shown(0), cpu.median, memory.shown(1));
         }
-        let ratio = measured["h2"][0].median / measured["oncebox"][0].median;
-        verdict.at_most(format!("{direction}: h2's throughput / ours"), ratio, THROUGHPUT);
-        let memory = measured["oncebox"][2].most;
-        verdict.at_most(format!("{direction}: peak memory, MiB"), memory, MEMORY / f64::from(1 << 20));
+        let [ours, _, memory] = &measured["oncebox"];
+        let ratio = Figure::ratio(&measured["h2"][0], ours);
+        verdict.at_most(format!("{direction}: h2's throughput / ours"), &ratio, THROUGHPUT);
+        let memory = Figure::greatest(memory);
+        verdict.at_most(format!("{direction}: peak memory, MiB"), &memory, MEMORY / f64::from(1 << 20));
         Ok(())
     }
 
-    /// Lets the clients take turns.
+    /// Lets the clients take turns, each run in another order.
     fn interleaved(
         &self,
         clients: &[&'static str],
         measure: impl Fn(&'static str) -> Result<Vec<f64>, Failed>,
-    ) -> Result<BTreeMap<&'static str, [Figure; 3]>, Failed> {
-        let mut all: BTreeMap<&'static str, [Vec<f64>; 3]> = BTreeMap::new();
-        for _ in 0..self.runs {
-            for client in clients {
-                let run = figures(measure(client)?)?;
+    ) -> Result<BTreeMap<&'static str, Runs>, Failed> {
+        let mut all: BTreeMap<&'static str, Runs> = BTreeMap::new();
+        for run in 0..self.runs {
+            for turn in 0..clients.len() {
+                let client = clients[(run + turn) % clients.len()];
+                let figures = figures(measure(client)?)?;
                 let runs = all.entry(client).or_default();
-                for (runs, figure) in runs.iter_mut().zip(run) {
+                for (runs, figure) in runs.iter_mut().zip(figures) {
                     runs.push(figure);
                 }
             }
         }
-        Ok(all.into_iter().map(|(client, runs)| (client, runs.map(Figure::of))).collect())
+        Ok(all)
     }
+}
+
+/// What one client's runs came to, for each of three figures.
+type Runs = [Vec<f64>; 3];
+
+fn figures_of(runs: &Runs) -> [Figure; 3] {
+    runs.each_ref().map(|runs| Figure::of(runs.clone()))
 }
 
 fn figures(numbers: Vec<f64>) -> Result<[f64; 3], Failed> {
@@ -128,6 +139,17 @@ impl Figure {
         Self { least: runs[0], median: runs[runs.len() / 2], most: runs[runs.len() - 1] }
     }
 
+    /// Of two clients in the same run: what the machine does besides changes from run to run, and both have it.
+    fn ratio(one: &[f64], other: &[f64]) -> Self {
+        Self::of(one.iter().zip(other).map(|(one, other)| one / other).collect())
+    }
+
+    /// The greatest alone counts.
+    fn greatest(runs: &[f64]) -> Self {
+        let most = runs.iter().copied().fold(0.0, f64::max);
+        Self { least: most, median: most, most }
+    }
+
     fn shown(&self, digits: usize) -> String {
         let Self { least, median, most } = self;
         format!("{median:.digits$} ({least:.digits$}–{most:.digits$})")
@@ -142,10 +164,10 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn at_most(&mut self, what: String, figure: f64, most: f64) {
-        let holds = figure <= most;
+    fn at_most(&mut self, what: String, figure: &Figure, most: f64) {
+        let holds = figure.median <= most;
         let mark = if holds { "" } else { "  outside the band" };
-        self.lines.push(format!("{what:<44} {figure:>8.2}  (at most {most}){mark}"));
+        self.lines.push(format!("{what:<44} {:>20}  (at most {most}){mark}", figure.shown(2)));
         if !holds {
             self.missed.push(what);
         }
