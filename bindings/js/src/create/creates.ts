@@ -198,6 +198,7 @@ export class Creates {
     const over = this.drive(order, fate, publish).catch((error: unknown) => {
       publish(error instanceof Error ? error : new Error(String(error)));
     });
+    fate.goesOn(over);
     const flight: Flight = { order: told, fate, result, over, waiters: 0, isTaken: false, isDone: false };
     this.goOn(over);
     over.then(() => {

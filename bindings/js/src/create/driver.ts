@@ -15,6 +15,17 @@ export class Fate {
   /** The sandbox of the same intent that stays in its place: this one was a double, and is killed. */
   lostTo: string | undefined;
   private readonly unwanted = new AbortController();
+  private over: Promise<void> = Promise.resolve();
+
+  /** What its create does goes on until then: doubles are swept, and one of them looks like a copy of the sandbox. */
+  goesOn(over: Promise<void>): void {
+    this.over = over;
+  }
+
+  /** Comes back when nothing is swept any more: from then on a copy, which copies the tag, is no double. */
+  swept(): Promise<void> {
+    return this.over;
+  }
 
   /** Nobody wants the sandbox any more, and none in its place: its handle killed it, or the call was given up. */
   abandon(): void {

@@ -61,10 +61,13 @@ export abstract class Paginator<T, O extends ConnectionOpts = ConnectionOpts> {
     request: Omit<ApiRequest, 'method'>,
     values: Record<string, string | undefined>,
     opts?: O,
+    /** The list has no pages, and knows nothing of them. */
+    single = false,
   ): Promise<W[]> {
     if (!this.more) throw new SandboxError('there are no more items: ask hasNext before');
     const config = new ConnectionConfig(opts ?? this.opts);
-    const path = `${request.path}${query({ ...values, limit: this.limit, nextToken: this.token })}`;
+    const place = single ? {} : { limit: this.limit, nextToken: this.token };
+    const path = `${request.path}${query({ ...values, ...place })}`;
     const { body, headers } = await callApiWithHeaders<W[] | undefined>(config, { ...request, method: 'GET', path });
     this.updatePagination({ headers });
     return Array.isArray(body) ? body : [];

@@ -140,6 +140,19 @@ describe.skipIf(!available).each(transports)('creates over %s', (transport) => {
     const sandbox = await once.Sandbox.create();
     expect((await once.Sandbox.connect(sandbox.sandboxId)).sandboxId).toBe(sandbox.sandboxId);
     expect((await sandbox.commands.run('echo v1')).stdout).toBe('v1\n');
+    const other = await once.Sandbox.create({ metadata: { kind: 'other' } });
+    const both = [other.sandboxId, sandbox.sandboxId];
+    const ids = async (list: { nextItems(): Promise<{ sandboxId: string }[]> }) =>
+      (await list.nextItems()).map((each) => each.sandboxId);
+    expect(await ids(once.Sandbox.list())).toEqual(both);
+    // One that does not know yet, with filters that v1 does not have.
+    const { Sandbox: fresh } = client();
+    expect(await ids(fresh.list({ order: 'asc', limit: 1 }))).toEqual([...both].reverse());
+    expect(await ids(fresh.list({ query: { metadata: { kind: 'other' } } }))).toEqual([other.sandboxId]);
+    expect(await ids(fresh.list({ query: { state: ['paused'] } }))).toEqual([]);
+    const startedAfter = (await other.getInfo()).startedAt;
+    expect(await ids(fresh.list({ query: { startedAfter } }))).toEqual([]);
+    await other.kill();
     expect(await sandbox.kill()).toBe(true);
   });
 
@@ -156,11 +169,38 @@ describe.skipIf(!available).each(transports)('creates over %s', (transport) => {
     expect(snapshot).toBeInstanceOf(OutcomeUnknownError);
     const listed = await sandbox.listSnapshots().nextItems();
     expect((snapshot as OutcomeUnknownError).candidates).toEqual(listed.map((each) => each.snapshotId));
+    const unnamed = await sandbox.createSnapshot().catch((error: unknown) => error);
+    expect(unnamed).toBeInstanceOf(OutcomeUnknownError);
+    const all = await sandbox.listSnapshots().nextItems();
+    const added = all.map((each) => each.snapshotId).filter((id) => id !== listed[0]?.snapshotId);
+    expect(added).toHaveLength(1);
+    expect((unnamed as OutcomeUnknownError).candidates).toEqual(added);
     const counts = await local.server.counts();
-    expect([counts.forkSandbox, counts.createSnapshot]).toEqual([1, 1]);
+    expect([counts.forkSandbox, counts.createSnapshot]).toEqual([1, 2]);
     await local.server.heal();
     await Promise.all((await living()).map((id) => Sandbox.kill(id, local.opts)));
-    await Sandbox.deleteSnapshot(listed[0]?.snapshotId ?? '', local.opts);
+    for (const { snapshotId } of all) await Sandbox.deleteSnapshot(snapshotId, local.opts);
+  });
+
+  test('a fork waits until nothing is swept any more, and is not taken for a double', async () => {
+    // The first answer is lost, and the keys are ignored: a second send, and a sweep after `settleMs`.
+    await local.server.faults({
+      keys: 'ignored',
+      rules: [{ on: ['createSandbox'], times: 1, fault: { cut: { when: 'before', how: 'reset' } } }],
+    });
+    const once = client({ settleMs: 1_500 });
+    const sandbox = await once.Sandbox.create();
+    const control = new AbortController();
+    const reason = new Error('mine');
+    const impatient = sandbox.fork({ signal: control.signal });
+    control.abort(reason);
+    await expect(impatient).rejects.toBe(reason);
+    const [copy] = await sandbox.fork({ timeoutMs: 60_000 });
+    if (!(copy instanceof Sandbox)) throw copy;
+    expect(await once.close()).toEqual([]);
+    expect((await living()).sort()).toEqual([sandbox.sandboxId, copy.sandboxId].sort());
+    await local.server.heal();
+    await Promise.all((await living()).map((id) => Sandbox.kill(id, local.opts)));
   });
 
   test('a sandbox that lost to another of its intent is not used any more', async () => {

@@ -6,7 +6,7 @@ import { query, segment } from '../endpoints.ts';
 import { InvalidArgumentError, NotFoundError, SandboxNotFoundError } from '../errors.ts';
 import { ClientFactory } from '../paginator.ts';
 import { sandboxId as checked, seconds, text, whole } from '../validate.ts';
-import { withNamedSnapshots, withNewSandboxes } from './candidates.ts';
+import { withNewSandboxes, withNewSnapshots } from './candidates.ts';
 import { defined, type SandboxNetworkUpdate, updateBody } from './network.ts';
 import { createsOf } from './once.ts';
 import { SnapshotPaginator } from './paginators.ts';
@@ -33,6 +33,9 @@ import {
   type WireSandbox,
   type WireSnapshot,
 } from './wire.ts';
+
+/** What `fork` is given besides. */
+export const OF_FORK = ['timeoutMs', 'count'] as const satisfies readonly (keyof SandboxForkOpts)[];
 
 /** What `connect` is given besides. */
 export const OF_CONNECT = ['timeoutMs', 'onResume'] as const satisfies readonly (keyof SandboxConnectOpts)[];
@@ -146,7 +149,8 @@ export class SandboxApi extends ClientFactory {
    * Makes a snapshot, by whose id sandboxes can be created.
    *
    * @throws OutcomeUnknownError where the answer was lost: it is not made again by itself. Its `candidates` are the
-   * snapshots of that name, where one was given.
+   * snapshots of that name; where none was given, those of the sandbox that were not there before, for which they are listed
+   * first.
    */
   static async createSnapshot(sandboxId: string, opts: CreateSnapshotOpts = {}): Promise<SnapshotInfo> {
     const { name, ...rest } = opts;
@@ -155,7 +159,7 @@ export class SandboxApi extends ClientFactory {
     const path = `${pathOf(sandboxId)}/snapshots`;
     const action = `make a snapshot of sandbox ${sandboxId}`;
     const make = () => callApi<WireSnapshot>(config, { action, method: 'POST', path, json, classes: MISSING });
-    return snapshotOf(await withNamedSnapshots(this.resolveOpts(rest) ?? {}, sandboxId, name, make));
+    return snapshotOf(await withNewSnapshots(this.resolveOpts(rest) ?? {}, sandboxId, name, make));
   }
 
   /** Lists snapshots. */
@@ -200,7 +204,7 @@ export class SandboxApi extends ClientFactory {
   /** Copies a sandbox. One copy may fail while others are made. */
   protected static async forkSandbox(sandboxId: string, opts: SandboxForkOpts = {}): Promise<WireFork[]> {
     const { timeoutMs, count, ...rest } = opts;
-    const config = new ConnectionConfig(rest, ['timeoutMs', 'count']);
+    const config = new ConnectionConfig(rest, OF_FORK);
     const json = defined({
       timeout: timeoutMs === undefined ? undefined : seconds('timeoutMs', timeoutMs),
       count: count === undefined ? undefined : whole('count', count, 1, 20),

@@ -1,9 +1,11 @@
 /** Lists of sandboxes and of snapshots. */
 
+import { ConnectionConfig } from '../config.ts';
 import { segment } from '../endpoints.ts';
-import { InvalidArgumentError } from '../errors.ts';
+import { InvalidArgumentError, OnceboxError } from '../errors.ts';
 import { Paginator } from '../paginator.ts';
 import { sandboxId, texts } from '../validate.ts';
+import { createsOf } from './once.ts';
 import type { SandboxApiOpts, SandboxInfo, SandboxListOpts, SnapshotInfo, SnapshotListOpts } from './types.ts';
 import { infoOf, snapshotOf, type WireInfo, type WireSnapshot } from './wire.ts';
 
@@ -32,8 +34,32 @@ export class SandboxPaginator extends Paginator<SandboxInfo, SandboxApiOpts> {
   }
 
   async nextItems(opts?: SandboxApiOpts): Promise<SandboxInfo[]> {
-    const request = { action: 'list sandboxes', path: '/v2/sandboxes' };
-    return (await this.page<WireInfo>(request, this.values, opts)).map(infoOf);
+    const action = 'list sandboxes';
+    const isFirst = this.nextToken === undefined;
+    if (isFirst && createsOf(new ConnectionConfig(opts ?? this.opts)).speaksV1) return this.v1(action, opts);
+    try {
+      return (await this.page<WireInfo>({ action, path: '/v2/sandboxes' }, this.values, opts)).map(infoOf);
+    } catch (error) {
+      // A server that has v1 only.
+      const isMissing = error instanceof OnceboxError && (error.statusCode === 404 || error.statusCode === 405);
+      if (!isFirst || !isMissing) throw error;
+      return this.v1(action, opts);
+    }
+  }
+
+  /** v1 has one page, of sandboxes that run, and filters by metadata alone: the rest is done here. */
+  private async v1(action: string, opts?: SandboxApiOpts): Promise<SandboxInfo[]> {
+    const { metadata, state, startedAfter, template, order } = this.values;
+    const listed = (await this.page<WireInfo>({ action, path: '/sandboxes' }, { metadata }, opts, true)).map(infoOf);
+    const after = startedAfter === undefined ? Number.NEGATIVE_INFINITY : Date.parse(startedAfter);
+    const wanted = listed.filter(
+      (each) =>
+        (state === undefined || state.split(',').includes(each.state)) &&
+        each.startedAt.getTime() > after &&
+        (template === undefined || each.templateId === template || each.name === template),
+    );
+    const sign = order === 'asc' ? 1 : -1;
+    return wanted.sort((one, other) => sign * (one.startedAt.getTime() - other.startedAt.getTime()));
   }
 }
 

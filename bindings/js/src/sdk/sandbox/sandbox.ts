@@ -1,5 +1,6 @@
 /** A sandbox. */
 
+import { ABORTED, orAborted } from '../../retry/clock.ts';
 import { Commands } from '../commands/commands.ts';
 import { ConnectionConfig, type ConnectionOpts, connectionOf } from '../config.ts';
 import { MCP_PORT } from '../endpoints.ts';
@@ -12,7 +13,7 @@ import { Pty } from '../pty.ts';
 import { hide } from '../runtime.ts';
 import { quote } from '../shell.ts';
 import { sandboxId as checked } from '../validate.ts';
-import { OF_CONNECT, SandboxApi } from './api.ts';
+import { OF_CONNECT, OF_FORK, SandboxApi } from './api.ts';
 import { createSandbox, type Made, OF_CREATE, resolveIntent } from './create.ts';
 import type { SandboxNetworkUpdate } from './network.ts';
 import { SandboxPaginator, type SnapshotPaginator } from './paginators.ts';
@@ -206,10 +207,16 @@ export class Sandbox extends SandboxApi {
     return this;
   }
 
-  /** Copies this sandbox: see {@link Sandbox.fork}. */
+  /**
+   * Copies this sandbox: see {@link Sandbox.fork}. Where its create had to be sent twice, it is first waited until its doubles
+   * are swept (`settleMs`, at most `cleanupTimeoutMs`): a fork looks like one.
+   */
   async fork(opts?: SandboxForkOpts): Promise<Array<this | Error>> {
     const own = this.constructor as typeof Sandbox;
-    return (await own.fork(this.sandboxId, this.merged(opts))) as Array<this | Error>;
+    const all = this.merged(opts);
+    const { signal } = new ConnectionConfig(all, OF_FORK);
+    if (this.fate && (await orAborted(this.fate.swept(), signal)) === ABORTED) throw signal?.reason;
+    return (await own.fork(this.sandboxId, all)) as Array<this | Error>;
   }
 
   /** The host of one of its ports: `https://` before it gives an address. */
