@@ -43,6 +43,9 @@ fn one_line(error: &clap::Error, words: &[String]) -> String {
         }
         ErrorKind::InvalidSubcommand => {
             let wrong = context(ContextKind::InvalidSubcommand).pop().unwrap_or_default();
+            if let Some(instead) = instead_of(&path, &wrong) {
+                return format!("{wrong:?} is no command of `{path}`: {instead}");
+            }
             let meant = context(ContextKind::SuggestedSubcommand).pop();
             let meant = meant.map(|meant| format!(", is {meant} meant?")).unwrap_or_default();
             format!("{wrong:?} is no command of `{path}`{meant}; there are {}; see `{path} --help`", below(command))
@@ -95,6 +98,21 @@ fn one_line(error: &clap::Error, words: &[String]) -> String {
             let first = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
             format!("{}; see `{path} --help`", first.strip_prefix("error: ").unwrap_or(first))
         }
+    }
+}
+
+/// What users of the official CLI may look for, and what does its work here.
+fn instead_of(path: &str, wrong: &str) -> Option<&'static str> {
+    match (path, wrong) {
+        ("oncebox", "auth" | "login" | "logout") => Some(
+            "nobody logs in; set E2B_API_KEY, or `api_key` of a profile in the configuration file; `oncebox config` tells \
+             which holds, and `oncebox serve` needs none",
+        ),
+        ("oncebox template", "init" | "it" | "migrate") => Some(
+            "a Dockerfile is a template as it is: `oncebox template build NAME` builds it, and the packages for Rust, \
+             Python and JavaScript build templates that are written as programs",
+        ),
+        _ => None,
     }
 }
 

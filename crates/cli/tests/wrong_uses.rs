@@ -5,7 +5,7 @@
 use std::process::{Command, Stdio};
 
 /// What is typed, and all of what is said.
-const USES: [(&str, &str); 44] = [
+const USES: [(&str, &str); 46] = [
     (
         "fly",
         "\"fly\" is no command of `oncebox`; there are run, exec, shell, cp, sandbox, snapshot, fleet, template, volume, \
@@ -15,6 +15,16 @@ const USES: [(&str, &str); 44] = [
         "sandbox kil",
         "\"kil\" is no command of `oncebox sandbox`, is kill meant?; there are create, list, info, kill, pause, resume, \
          connect, shell, exec, logs, metrics, snapshot; see `oncebox sandbox --help`",
+    ),
+    (
+        "auth login",
+        "\"auth\" is no command of `oncebox`: nobody logs in; set E2B_API_KEY, or `api_key` of a profile in the configuration \
+         file; `oncebox config` tells which holds, and `oncebox serve` needs none",
+    ),
+    (
+        "tpl migrate",
+        "\"migrate\" is no command of `oncebox template`: a Dockerfile is a template as it is: `oncebox template build NAME` \
+         builds it, and the packages for Rust, Python and JavaScript build templates that are written as programs",
     ),
     ("fleet", "nothing to do: `oncebox fleet` needs one of run; see `oncebox fleet --help`"),
     (
