@@ -64,7 +64,7 @@ mod _core {
     #[pymodule_export]
     use super::template::{Build, Recipe, ready_command};
     #[pymodule_export]
-    use super::vectors::judge_vector;
+    use super::vectors::run_vector;
     #[pymodule_export]
     use super::volumes::{Volume, VolumeReading, VolumeWriting};
     use super::*;

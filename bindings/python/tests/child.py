@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
 import threading
-
-from oncebox import _core
-from oncebox._run import run_sync
+from typing import Any
 
 CASE, URL = sys.argv[1:]
+if CASE == "without_hooks":
+    os.register_at_fork = lambda **_: None
+
+from oncebox import _core  # noqa: E402
+from oncebox._run import run_sync  # noqa: E402
 
 
 def client() -> _core.Client:
@@ -192,7 +196,82 @@ def fork_in_loop() -> None:
     assert asyncio.run(main()) == [True] * 3
 
 
-{
+def options() -> dict[str, Any]:
+    return {"api_key": "local", "api_url": URL, "sandbox_url": URL, "http_version": "1.1"}
+
+
+def of_sync() -> None:
+    """All that a program does, on the synchronous side."""
+    import oncebox
+
+    with oncebox.Sandbox.create(**options()) as sandbox:
+        assert sandbox.commands.run("echo sync").stdout == "sync\n"
+
+
+def of_async() -> None:
+    """The same in a loop of its own, of either kind."""
+    import asyncio
+
+    import trio
+
+    import oncebox
+
+    async def work() -> None:
+        async with await oncebox.AsyncSandbox.create(**options()) as sandbox:
+            assert (await sandbox.commands.run("echo async")).stdout == "async\n"
+
+    asyncio.run(work())
+    trio.run(work)
+
+
+def of_both() -> None:
+    of_sync()
+    of_async()
+
+
+def children(way: str) -> None:
+    """Children of a parent that imported the package, that also built a client, and that also used it: each works."""
+    import oncebox
+
+    context = None if way == "os.fork" else multiprocessing.get_context(way)
+    if way == "forkserver":
+        # The process that forks has the package, too.
+        multiprocessing.set_forkserver_preload(["oncebox"])
+
+    def child() -> int | None:
+        if context is None:
+            return in_child(of_both)
+        process = context.Process(target=of_both)
+        process.start()
+        process.join(50)
+        return process.exitcode
+
+    assert child() == 0, "imported"
+    built = oncebox.E2B(**options())
+    assert child() == 0, "built"
+    of_both()
+    kept = built.Sandbox.create()
+    assert child() == 0, "used"
+    if context is None:
+        # What the parent made is the child's, too.
+        assert in_child(lambda: kept.files.write("/tmp/a", "of the child")) == 0
+        assert kept.files.read("/tmp/a") == "of the child"
+    kept.kill()
+    of_both()
+
+
+def without_hooks() -> None:
+    """Were the package not told of forks, a child would wait for a thread that it does not have."""
+    of_sync()
+
+    def given_up() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 2)
+        of_sync()
+
+    assert in_child(given_up) == -signal.SIGALRM
+
+
+CASES = {
     "exit_after_cancel": exit_after_cancel,
     "exit_with_commands": exit_with_commands,
     "exit_with_commands_in_thread": exit_with_commands_in_thread,
@@ -201,7 +280,16 @@ def fork_in_loop() -> None:
     "fork_busy": fork_busy,
     "fork_imported": fork_imported,
     "multiprocessing": multiprocessing_pool,
+    "os.fork": lambda: children("os.fork"),
+    "fork_process": lambda: children("fork"),
+    "spawn": lambda: children("spawn"),
+    "forkserver": lambda: children("forkserver"),
+    "without_hooks": without_hooks,
     "exit": exit_under_way,
     "exit_in_thread": exit_in_thread,
-}[CASE]()
-print("ok", flush=True)
+}
+
+# Not in the children that run this file anew.
+if __name__ == "__main__":
+    CASES[CASE]()
+    print("ok", flush=True)

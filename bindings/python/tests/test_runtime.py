@@ -175,6 +175,7 @@ CHILD = Path(__file__).parent / "child.py"
 CASES = [
     *("fork", "fork_busy", "fork_imported", "fork_in_loop", "multiprocessing"),
     *("exit", "exit_in_thread", "exit_with_commands", "exit_with_commands_in_thread"),
+    *("os.fork", "fork_process", "spawn", "forkserver", "without_hooks"),
 ]
 
 

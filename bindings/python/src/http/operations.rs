@@ -46,16 +46,21 @@ impl OperationTable {
             Some((permit, _)) => permit,
             None => Permit::of_method(method.as_str()),
         };
-        Ok(permit.map(|permit| match permit {
-            Permit::SafeMethod => "safe_method",
-            Permit::IdempotentMethod => "idempotent_method",
-            Permit::OperationTable => "operation_table",
-            Permit::IdempotencyKey => "idempotency_key",
-        }))
+        Ok(permit.map(permit_word))
     }
 
     fn __len__(&self) -> usize {
         self.table.operations().len()
+    }
+}
+
+/// A permit's own name, as data has it.
+pub(crate) fn permit_word(permit: Permit) -> &'static str {
+    match permit {
+        Permit::SafeMethod => "safe_method",
+        Permit::IdempotentMethod => "idempotent_method",
+        Permit::OperationTable => "operation_table",
+        Permit::IdempotencyKey => "idempotency_key",
     }
 }
 

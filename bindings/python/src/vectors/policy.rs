@@ -1,4 +1,4 @@
-//! The policy as the conformance vectors ask for it: one call of a vector, step by step. For tests.
+//! The decision after each attempt: one call, step by step.
 
 use std::time::Duration;
 
@@ -7,24 +7,15 @@ use oncebox_policy::{
     ShortText, Tokens, Trace, Unknown, Verdict, judge_adopted, judge_look_up, judge_reconciled, judge_traced,
     retry_after, should_retry,
 };
-use pyo3::prelude::*;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::errors::invalid;
+use super::read;
 
 /// The local clock where a vector does not set it: Sun, 30 Nov 2025 00:00:00 GMT.
 const CLOCK: u64 = 1_764_460_800;
 
-/// What is decided at each step of a vector of `conformance/policy`, as JSON; what the vector expects is not looked at.
-#[pyfunction]
-pub(crate) fn judge_vector(py: Python<'_>, vector: &str) -> PyResult<String> {
-    let vector: Value = serde_json::from_str(vector).map_err(|error| invalid(py, error.to_string()))?;
-    let decided = run(&vector).map_err(|why| invalid(py, why))?;
-    Ok(Value::Array(decided).to_string())
-}
-
-fn run(vector: &Value) -> Result<Vec<Value>, String> {
+/// What is decided at each step.
+pub(super) fn run(vector: &Value) -> Result<Value, String> {
     let (policy, mut facts) = (policy(&vector["policy"])?, facts(&vector["call"])?);
     let clock = vector["clock"].as_u64().unwrap_or(CLOCK);
     let level = vector["budget"].as_u64().map(|level| u32::try_from(level).unwrap_or(u32::MAX));
@@ -70,7 +61,7 @@ fn run(vector: &Value) -> Result<Vec<Value>, String> {
         told["tokens"] = json!(budget.as_ref().map(|budget| budget.available(now)));
         all.push(told);
     }
-    Ok(all)
+    Ok(Value::Array(all))
 }
 
 /// A verdict in the words of the vectors.
@@ -162,10 +153,6 @@ fn outcome(ended: &Value, now: u64) -> Result<Outcome, String> {
         (None, Some(when)) => Ok(Outcome::TimedOut { sent: when == "after_sent" }),
         _ => Err(format!("an attempt does not end like {ended}")),
     }
-}
-
-fn read<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
-    T::deserialize(value).map_err(|error| format!("{value}: {error}"))
 }
 
 /// The rule that a verdict comes from: the one that ended the call, else the one that proposed what happens.
