@@ -1,10 +1,11 @@
 //! The Python package: its wheel built, installed, and tested as installed.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::command::{cargo, is_present, run};
+use crate::command::{cargo, is_present, run, run_watched};
 use crate::program::{self, Profile};
 use crate::python_compat;
 use crate::test::{Outcome, TOOLS_FOLDER, target_folder, virtual_environment};
@@ -15,46 +16,59 @@ const PACKAGE: &str = "bindings/python";
 /// The Pythons that the wheel is tried on beside the one that runs all tests, where they are present.
 const OTHERS: [&str; 5] = ["python3.10", "python3.11", "python3.12", "python3.13", "python3.14"];
 
-/// Builds the wheel, installs it in an environment of its own, and runs everything there is for it.
-pub(crate) fn test(root: &Path) -> Outcome {
+/// Builds the wheel, installs it in an environment of its own, and runs everything there is for it. What a part of it needs and
+/// cannot be had is named, and that part is skipped.
+pub(crate) fn test(root: &Path, skipped: &mut BTreeSet<String>) -> Outcome {
     for program in ["python3", "node"] {
         if !is_present(program) {
             return Outcome::Skipped(format!("no {program}"));
         }
     }
-    match test_all(root) {
+    let python = match environment(root) {
+        Ok(python) => python,
+        Err(reason) => return Outcome::Skipped(reason),
+    };
+    match test_all(root, &python, skipped) {
         Ok(()) => Outcome::Passed,
         Err(reason) => Outcome::Failed(reason),
     }
 }
 
-fn test_all(root: &Path) -> Result<(), String> {
-    let python = environment(root)?;
-    let wheel = build(root, &python, Profile::Dev)?;
-    install(&python, &wheel)?;
-    run(package(root, &python).args(["tools/twin.py", "--check"]))?;
-    run(package(root, &python).args(["-m", "ruff", "check"]))?;
-    run(package(root, &python).args(["-m", "ruff", "format", "--check"]))?;
+fn test_all(root: &Path, python: &Path, skipped: &mut BTreeSet<String>) -> Result<(), String> {
+    let wheel = build(root, python, Profile::Dev)?;
+    install(python, &wheel)?;
+    run(package(root, python).args(["tools/twin.py", "--check"]))?;
+    run(package(root, python).args(["-m", "ruff", "check"]))?;
+    run(package(root, python).args(["-m", "ruff", "format", "--check"]))?;
     // The package as it was installed: what is beside the tests is not it.
-    let site = site_packages(&python)?;
-    run(package(root, &python).args(["-m", "mypy", "--config-file", "pyproject.toml", "-p", "oncebox"]))?;
-    run(package(root, &python).args(["-m", "pyright", "--pythonpath"]).arg(&python))?;
-    docs(root, &python)?;
-    run(package(root, &python)
-        .args(["-m", "pytest", "-q"])
-        .env("ONCEBOX_TEST_INSTALLED_IN", site)
-        .env("ONCEBOX_BIN", python_compat::oncebox(root)))?;
+    let site = site_packages(python)?;
+    run(package(root, python).args(["-m", "mypy", "--config-file", "pyproject.toml", "-p", "oncebox"]))?;
+    run(package(root, python).args(["-m", "pyright", "--pythonpath"]).arg(python))?;
+    docs(root, python)?;
+    pytest(
+        package(root, python)
+            .args(["-m", "pytest", "-q"])
+            .env("ONCEBOX_TEST_INSTALLED_IN", site)
+            .env("ONCEBOX_BIN", python_compat::oncebox(root)),
+        skipped,
+    )?;
     // What the documentation shows, as it stands there.
     let shown = ["test_recipes.py", "test_guide.py"].map(|test| root.join("crates/local/tests/recipes").join(test));
-    run(package(root, &python)
-        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null"])
-        .args(shown)
-        .env("ONCEBOX_RECIPES", "oncebox")
-        .env("ONCEBOX_BIN", python_compat::oncebox(root)))?;
-    python_compat::test(root, &wheel)?;
+    pytest(
+        package(root, python)
+            .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null"])
+            .args(shown)
+            .env("ONCEBOX_RECIPES", "oncebox")
+            .env("ONCEBOX_BIN", python_compat::oncebox(root)),
+        skipped,
+    )?;
+    python_compat::test(root, &wheel, skipped)?;
     for name in OTHERS {
         let Some(other) = find(name) else { continue };
-        smoke(root, name, &other, &wheel)?;
+        match bare(root, name, &other) {
+            Ok(own) => smoke(root, &own, &wheel)?,
+            Err(reason) => skip(skipped, &format!("the Python package on {name}"), &reason),
+        }
     }
     Ok(())
 }
@@ -68,17 +82,42 @@ fn docs(root: &Path, python: &Path) -> Result<(), String> {
         .args(["oncebox", "oncebox.exceptions", "oncebox.testing"]))
 }
 
-/// The wheel on another Python: installed, imported, used.
-fn smoke(root: &Path, name: &str, python: &Path, wheel: &Path) -> Result<(), String> {
+/// What the wheel depends on.
+const DEPENDENCIES: [&str; 1] = ["typing-extensions>=4.12"];
+
+/// An environment of another Python that has what the wheel needs, and nothing else.
+fn bare(root: &Path, name: &str, python: &Path) -> Result<PathBuf, String> {
     let folder = root.join(TOOLS_FOLDER).join(format!("smoke-{name}"));
     let own = folder.join("bin/python");
     if !own.exists() {
         run(Command::new(python).args(["-m", "venv"]).arg(&folder))?;
     }
     run(Command::new(&own)
-        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--force-reinstall"])
-        .arg(wheel))?;
-    run(package(root, &own).arg("tests/smoke.py"))
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+        .args(DEPENDENCIES))?;
+    Ok(own)
+}
+
+/// The wheel on another Python: installed, imported, used.
+fn smoke(root: &Path, python: &Path, wheel: &Path) -> Result<(), String> {
+    install(python, wheel)?;
+    run(package(root, python).arg("tests/smoke.py"))
+}
+
+/// Says that a part is skipped, and why.
+pub(crate) fn skip(skipped: &mut BTreeSet<String>, part: &str, reason: &str) {
+    let line = format!("{part}: {reason}");
+    println!("SKIP {line}");
+    skipped.insert(line);
+}
+
+/// Runs pytest, and takes down which tests it says it skipped.
+pub(crate) fn pytest(command: &mut Command, skipped: &mut BTreeSet<String>) -> Result<(), String> {
+    run_watched(command.arg("-rs"), |line| {
+        if let Some(skip) = line.strip_prefix("SKIPPED ") {
+            skipped.insert(skip.to_owned());
+        }
+    })
 }
 
 /// A Python by its name: on the path, or among pyenv's.

@@ -1,11 +1,13 @@
 //! The Python package beneath the official SDK: its versions, and this repository's own tests of it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{cargo, run};
 use crate::program::Profile;
+use crate::python::{pytest, skip};
 use crate::test::{TOOLS_FOLDER, target_folder, virtual_environment};
 use crate::{compat, python};
 
@@ -17,10 +19,10 @@ const TESTS: &str = "bindings/python/tests/http/compat";
 const OLDER: [&str; 3] = ["2.52.0", "2.55.1", "2.59.0"];
 
 /// Runs the package's tests beneath older versions, and the official SDK's tests on the local server with the package beneath
-/// it.
-pub(crate) fn test(root: &Path, wheel: &Path) -> Result<(), String> {
+/// it. What cannot be installed is named, and skipped: an index need not have every old version.
+pub(crate) fn test(root: &Path, wheel: &Path, skipped: &mut BTreeSet<String>) -> Result<(), String> {
     let installed = installed_apart(root, wheel)?;
-    let pytest = |python: &Path| {
+    let tests = |python: &Path| {
         let mut command = Command::new(python);
         command
             .current_dir(root)
@@ -30,24 +32,36 @@ pub(crate) fn test(root: &Path, wheel: &Path) -> Result<(), String> {
         command
     };
     for version in OLDER {
-        let python = virtual_environment(
-            root,
-            &format!("python-e2b-{version}"),
-            &root.join(TESTS).join(format!("e2b-{version}.txt")),
-        )?;
+        let requirements = root.join(TESTS).join(format!("e2b-{version}.txt"));
+        let python = match virtual_environment(root, &format!("python-e2b-{version}"), &requirements) {
+            Ok(python) => python,
+            Err(reason) => {
+                skip(skipped, &format!("the Python package beneath e2b {version}"), &reason);
+                continue;
+            }
+        };
         println!("e2b {version}, with the package beneath it:");
-        run(pytest(&python)
-            .args(["-c", "bindings/python/pyproject.toml", "--rootdir", "bindings/python", TESTS])
-            .env("PYTHONPATH", &installed))?;
+        let own = ["-c", "bindings/python/pyproject.toml", "--rootdir", "bindings/python", "-m", "not on_top", TESTS];
+        pytest(tests(&python).args(own).env("PYTHONPATH", &installed), skipped)?;
     }
+    let sdk = match compat::python(root) {
+        Ok(sdk) => sdk,
+        Err(reason) => {
+            skip(skipped, "the official SDK's tests with the Python package beneath it", &reason);
+            return Ok(());
+        }
+    };
     let records = root.join(TOOLS_FOLDER).join("compat-enabled");
     fs::create_dir_all(&records).map_err(|error| format!("{}: {error}", records.display()))?;
     println!("the official SDK's tests on the local server, with the package beneath it:");
     let path = std::env::join_paths([&installed, &root.join(TESTS)]).map_err(|error| error.to_string())?;
-    run(pytest(&compat::python(root)?)
-        .args(["-p", "enabled", "crates/local/tests/python"])
-        .env("PYTHONPATH", path)
-        .env("ONCEBOX_COMPAT", &records))
+    pytest(
+        tests(&sdk)
+            .args(["-p", "enabled", "crates/local/tests/python"])
+            .env("PYTHONPATH", path)
+            .env("ONCEBOX_COMPAT", &records),
+        skipped,
+    )
 }
 
 /// The measured faults, with the official SDK and with ours. Fails where ours does wrong.

@@ -23,7 +23,8 @@ pub(crate) fn run_all(root: &Path, no_skip: bool) -> Result<(), String> {
         report.suite("the official SDKs and CLI on the local server", compat::run_all(root, false));
         let javascript = js::run_all(root, &mut report.skipped);
         report.suite("JavaScript", javascript);
-        report.suite("the Python package", python::test(root));
+        let package = python::test(root, &mut report.skipped);
+        report.suite("the Python package", package);
     }
     report.finish(no_skip)
 }
@@ -31,7 +32,8 @@ pub(crate) fn run_all(root: &Path, no_skip: bool) -> Result<(), String> {
 /// Runs the tests of the Python package alone.
 pub(crate) fn run_python(root: &Path) -> Result<(), String> {
     let mut report = Report::default();
-    report.suite("the Python package", python::test(root));
+    let package = python::test(root, &mut report.skipped);
+    report.suite("the Python package", package);
     report.finish(false)
 }
 

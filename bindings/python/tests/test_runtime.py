@@ -197,6 +197,6 @@ def in_process(local_server: LocalServer, case: str) -> None:
         [sys.executable, "-X", "dev", "-W", "ignore::DeprecationWarning", str(CHILD), case, local_server.url],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")

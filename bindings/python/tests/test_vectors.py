@@ -21,8 +21,8 @@ def load(folder: str) -> list[dict[str, Any]]:
     cases: list[dict[str, Any]] = []
     for file in sorted((ROOT / folder).glob("*.json")):
         document = json.loads(file.read_text())
-        for case in document.get("vectors") or document["cases"]:
-            cases.append({**case, "name": f"{file.stem}: {case['name']}"})
+        found = document.get("vectors") or document["cases"]
+        cases += [{**case, "name": f"{file.stem}: {case['name']}"} for case in found]
     return cases
 
 

@@ -247,6 +247,7 @@ def test_uploads_over_connections_that_retire_in_threads(provider: Any) -> None:
 # The packages on top.
 
 
+@pytest.mark.on_top
 def test_the_code_interpreter_goes_the_same_way(provider: Any) -> None:
     interpreter: Any = pytest.importorskip("e2b_code_interpreter")
     lines = [{"type": "stdout", "text": "4\n", "timestamp": 1}, {"type": "number_of_executions", "execution_count": 1}]
@@ -264,6 +265,7 @@ def test_the_code_interpreter_goes_the_same_way(provider: Any) -> None:
     assert paths(server).count("/execute") == 2
 
 
+@pytest.mark.on_top
 def test_desktops_go_the_same_way(provider: Any) -> None:
     desktop: Any = pytest.importorskip("e2b_desktop")
     server = provider({"at": "request", "when": {"path": "/process.Process/List", "count": 1}, "do": ["refuse"]})
