@@ -37,9 +37,7 @@ export function hosts({ folder, programs, undici }) {
     node('Node 20', programs.node20 ?? process.execPath),
     node('Node 22', programs.node22),
     node('Node 24', programs.node24),
-    host('Bun', 'bun', programs.bun, (config) =>
-      inProcess(folder, programs.bun, [], { ...config, speaksHttp2: false }),
-    ),
+    host('Bun', 'bun', programs.bun, (config) => inProcess(folder, programs.bun, [], config)),
     host('Deno', 'deno', programs.deno, (config) => inDeno(folder, programs.deno, config)),
     host('workerd', 'workers', programs.miniflare, (config) => inWorkerd(folder, programs.miniflare, config)),
     host('Chromium', 'chromium', programs.chromium, (config) => inChromium(folder, programs.chromium, config)),
@@ -95,13 +93,16 @@ async function inWorkerd(folder, miniflare, config) {
     compatibilityDate: '2026-01-01',
     host: '127.0.0.1',
     cf: false,
+    outboundService: {
+      network: { allow: ['public', 'private'], tlsOptions: { trustBrowserCas: false, trustedCertificates: [config.ca] } },
+    },
     // It tells at length of each failure that it is made to have.
     handleRuntimeStdio: (stdout, stderr) => [stdout, stderr].map((stream) => stream.resume()),
   });
   try {
     const answer = await worker.dispatchFetch('http://worker/', {
       method: 'POST',
-      body: JSON.stringify({ ...config, speaksHttp2: false }),
+      body: JSON.stringify(config),
     });
     const text = await answer.text();
     if (!answer.ok) throw new Error(text);

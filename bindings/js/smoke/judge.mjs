@@ -37,18 +37,25 @@ function matches({ message_contains: part, ...exact }, link) {
 /** Runtimes whose errors tell nothing apart. */
 const OPAQUE = ['workers', 'chromium'];
 
-/** What has to come of a request of the runtime's own `fetch`. Whoever speaks no HTTP/2 is refused nothing. */
+/** Runtimes whose `fetch` speaks HTTP/1.1 alone, and so is refused no stream: that they do is judged by the server. */
+export const WITHOUT_HTTP2 = ['workers'];
+
+/** What has to come of a request of the runtime's own `fetch`. */
 export function expected(runtime, name) {
   if (OPAQUE.includes(runtime)) {
-    return { answered: 'answered', 'HTTP/2': 'answered', abort: 'cancelled' }[name] ?? 'sent_unknown';
+    const isAnswered = WITHOUT_HTTP2.includes(runtime) && ['refused stream', 'GOAWAY'].includes(name);
+    const plain = { answered: 'answered', 'HTTP/2': 'answered', abort: 'cancelled' };
+    return isAnswered ? 'answered' : (plain[name] ?? 'sent_unknown');
   }
-  return EXACT[name] === 'refused' && name === 'GOAWAY' ? 'sent_unknown' : EXACT[name];
+  // Bun looks at which stream it was.
+  return name === 'GOAWAY' && runtime !== 'bun' ? 'sent_unknown' : EXACT[name];
 }
 
 /** What has to come of it over the native transport. */
 export const EXACT = {
   answered: 'answered',
   'connection refused': 'not_sent',
+  'forbidden port': 'not_sent',
   'DNS failure': 'not_sent',
   'reset after write': 'sent_unknown',
   'closed after write': 'sent_unknown',

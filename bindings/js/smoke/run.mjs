@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { hosts } from './hosts.mjs';
-import { CALLS, EXACT, expected, judged } from './judge.mjs';
+import { CALLS, EXACT, expected, judged, WITHOUT_HTTP2 } from './judge.mjs';
 import { PLAIN, TLS } from './peers.mjs';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
@@ -86,7 +86,7 @@ async function tryIn({ name, runtime, run }) {
     return;
   } finally {
     await plain.stop();
-    await tls.stop();
+    judgeVersions(name, runtime, await tls.stop());
     await local.stop();
   }
   for (const [what, saw] of Object.entries({ ...seen.fetch, ...seen.http2 })) judge(name, runtime, what, saw);
@@ -117,6 +117,13 @@ function judge(name, runtime, what, { status, aborted, ours, thrown }) {
   else if (what !== 'body cut' && ours !== outcome)
     failures.push(`${told()}: is ${ours} for the package, and ${outcome} by the table`);
   else if (row === undefined) failures.push(`${told()}: a new shape, which spec/runtime-errors.json does not have`);
+}
+
+/** Who is taken to speak HTTP/1.1 alone would have to be refused streams, once it speaks HTTP/2. */
+function judgeVersions(name, runtime, { connections }) {
+  const isHttp2 = connections.some(({ version }) => version === '2');
+  if (isHttp2 === WITHOUT_HTTP2.includes(runtime))
+    failures.push(`${name}: ${isHttp2 ? 'its fetch speaks HTTP/2' : 'nothing of it spoke HTTP/2'}`);
 }
 
 function judgeExact(name, what, { status, aborted, ours, thrown }) {

@@ -10,8 +10,8 @@ const DEPTH = 9;
  * Runs all.
  *
  * @param config `plain` and `tls` are servers that misbehave by the path (`smoke/peers.mjs`), `closed` is an address where nothing
- * listens, `ca` is what the second one's certificate needs, `speaksHttp2: false` is for runtimes whose `fetch` does not. `http2` is
- * a `fetch` that does in its place.
+ * listens, `ca` is what the second one's certificate needs. `http2` is a `fetch` that speaks HTTP/2 where the runtime's own does not
+ * by itself.
  */
 export async function run(config, { http2 } = {}) {
   const own = (input, init) => globalThis.fetch(input, init);
@@ -19,7 +19,7 @@ export async function run(config, { http2 } = {}) {
   seen.fetch = await errors(own, config);
   seen.calls = await calls(own, config.plain);
   seen.created = await create(config);
-  if (config.speaksHttp2 !== false) seen.http2 = await refusals(http2 ?? own, config.tls);
+  seen.http2 = await refusals(http2 ?? own, config.tls);
   if (seen.capabilities.transport === 'native') {
     const once = { connectTimeout: 5000, proxy: false };
     const native = openTransport({ transport: 'native', ...once });
@@ -37,6 +37,8 @@ async function errors(fetch, { plain, closed }) {
   return {
     answered: await tried(fetch, `${plain}/`),
     'connection refused': await tried(fetch, closed),
+    // Nobody listens there; where `fetch` forbids the port, nobody is asked.
+    'forbidden port': await tried(fetch, 'http://127.0.0.1:1/'),
     'DNS failure': await tried(fetch, 'http://no-such-host.invalid/'),
     'reset after write': await tried(fetch, `${plain}/reset`),
     'closed after write': await tried(fetch, `${plain}/close`),

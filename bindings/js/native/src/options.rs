@@ -36,6 +36,7 @@ pub(crate) struct ClientSettings {
     danger_accept_invalid_certificates: bool,
     proxy: Option<ProxySetting>,
     unix_socket: Option<String>,
+    trace_context: bool,
     seed: Option<u32>,
 }
 
@@ -131,6 +132,7 @@ impl ClientSettings {
             builder = with.map_err(|error| invalid(&error))?;
         }
         builder = builder.danger_accept_invalid_certificates(self.danger_accept_invalid_certificates);
+        builder = builder.trace_context(self.trace_context);
         let proxy = |url: &str| Proxy::new(url).map_err(|error| invalid(&error));
         builder = match &self.proxy {
             // What the environment says.

@@ -45,6 +45,8 @@ export interface NativeOptions {
   readonly proxy?: string | { readonly url: string; readonly except: string } | false | undefined;
   /** Reaches all targets over this Unix socket. */
   readonly unixSocket?: string | undefined;
+  /** Sends `traceparent` (W3C Trace Context) with each attempt. Default: false. */
+  readonly traceContext?: boolean | undefined;
   /** Makes the jitter of waits repeatable. */
   readonly seed?: number | undefined;
 }

@@ -12,7 +12,8 @@ export interface PolicyOptions {
   retries?: number | undefined;
   /**
    * Repeats after failed connects and refusals, 0 to 1000. Default: as many as `retries` where those are given, so that
-   * `retries: 0` is one attempt; else `E2B_CONNECTION_RETRIES`; else 3.
+   * `retries: 0` is one attempt; else what the `preset` says; else
+   * `E2B_CONNECTION_RETRIES`; else 3.
    */
   connectionRetries?: number | undefined;
   /** 503 counts as a rejection and is retried for every operation. Default true. */
@@ -206,6 +207,8 @@ export function validateCall(options: PolicyOptions & TimeoutOptions): void {
 function connectionRetries(options: PolicyOptions): number | undefined {
   if (options.connectionRetries !== undefined) return options.connectionRetries;
   if (options.retries !== undefined) return options.retries;
+  // It says how many.
+  if (options.preset !== undefined) return undefined;
   const name = 'E2B_CONNECTION_RETRIES';
   const given = platform.env(name);
   if (given === undefined || given === '') return undefined;

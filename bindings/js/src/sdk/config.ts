@@ -73,8 +73,8 @@ export class ConnectionConfig {
   readonly validateApiKey?: boolean;
   /** More headers of requests to the control plane. */
   readonly headers?: Record<string, string>;
-  /** More headers of requests to sandboxes. */
-  readonly sandboxHeaders: Record<string, string>;
+  /** More headers of all requests. */
+  readonly requestHeaders: Record<string, string>;
   /** What `E2B_USER_AGENT_SOURCE` says. */
   readonly requestSource?: string;
   /** The proxy, as it was given. */
@@ -117,7 +117,7 @@ export class ConnectionConfig {
       checkHeaders('headers', texts('headers', opts.headers ?? {})),
       checkHeaders('apiHeaders', texts('apiHeaders', opts.apiHeaders ?? {})),
     );
-    this.sandboxHeaders = checkHeaders('sandboxHeaders', texts('sandboxHeaders', opts.sandboxHeaders ?? {}));
+    this.requestHeaders = checkHeaders('requestHeaders', texts('requestHeaders', opts.requestHeaders ?? {}));
     const source = env('E2B_USER_AGENT_SOURCE');
     if (source !== undefined) this.requestSource = source;
     if (opts.proxy !== undefined) this.proxy = opts.proxy;
@@ -126,7 +126,7 @@ export class ConnectionConfig {
     environment();
     const { fetch, transport } = opts;
     this.sender = senderOf({ fetch, transport, native: nativeOptions(opts), clock: clockOptions(opts) });
-    hide(this, 'apiKey', 'headers', 'sandboxHeaders', 'proxy', 'sender');
+    hide(this, 'apiKey', 'headers', 'requestHeaders', 'proxy', 'sender');
   }
 
   /** Options of a call over those of its object; what a call leaves out, or gives as `undefined`, is the object's. */
@@ -196,7 +196,8 @@ function connectionRetries(opts: ConnectionOpts): number | undefined {
   } catch (cause) {
     throw new InvalidArgumentError(cause instanceof Error ? cause.message : String(cause), { cause });
   }
-  if (opts.connectionRetries !== undefined || opts.retries !== undefined) return opts.connectionRetries;
+  const isGiven = opts.retries !== undefined || opts.preset !== undefined;
+  if (opts.connectionRetries !== undefined || isGiven) return opts.connectionRetries;
   const variable = env('E2B_CONNECTION_RETRIES');
   return variable === undefined ? undefined : Number(variable);
 }

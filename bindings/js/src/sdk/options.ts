@@ -55,6 +55,22 @@ export interface ConnectionsOpts {
   keepaliveExpiryMs?: number | undefined;
   /** Streams on an origin's first HTTP/2 connection before its SETTINGS have come, at least 1. Default: 10. */
   initialStreams?: number | undefined;
+  /** When an HTTP/2 connection is replaced, by its age. Default: 0, never. */
+  maxConnectionAgeMs?: number | undefined;
+  /** How long an HTTP/2 peer with open streams may be silent before it is asked whether it lives. Default: 20,000. */
+  pingIntervalMs?: number | undefined;
+  /** How long it may take to answer that. Default: 10,000. */
+  pingTimeoutMs?: number | undefined;
+  /** How long a peer may be silent before the kernel asks whether it lives. Default: 30,000. */
+  tcpKeepaliveMs?: number | undefined;
+  /** How long a server may take none of an upload. Default: 60,000. */
+  writeIdleTimeoutMs?: number | undefined;
+  /** The path of a Unix socket over which everything is reached. */
+  unixSocket?: string | undefined;
+  /** Sends `traceparent` with each attempt. Default: false. */
+  traceContext?: boolean | undefined;
+  /** Makes the jitter of waits repeatable: a whole number. */
+  seed?: number | undefined;
   /** How much of a streamed request body is kept to be sent again, in bytes. Default: 65,536. */
   replayBufferLimit?: number | undefined;
   /** How long a name's addresses may take to come. Default: 10,000. */
@@ -109,8 +125,8 @@ export interface ConnectionOpts extends PolicyOptions, TimeoutOptions, ClockOpti
   headers?: Record<string, string> | undefined;
   /** More headers of requests to the control plane. */
   apiHeaders?: Record<string, string> | undefined;
-  /** More headers of requests to sandboxes. What runs in a sandbox may see them. */
-  sandboxHeaders?: Record<string, string> | undefined;
+  /** More headers of all requests, to sandboxes, too: what runs in one may see them. Those of the control plane alone win. */
+  requestHeaders?: Record<string, string> | undefined;
   /** Aborts the call; its reason is thrown. */
   signal?: AbortSignal | undefined;
   /**
@@ -140,6 +156,14 @@ const NATIVE_NAMES = {
   httpVersion: 'httpVersion',
   maxConnections: 'maxConnections',
   keepaliveExpiryMs: 'keepaliveExpiry',
+  maxConnectionAgeMs: 'maxConnectionAge',
+  pingIntervalMs: 'pingInterval',
+  pingTimeoutMs: 'pingTimeout',
+  tcpKeepaliveMs: 'tcpKeepalive',
+  writeIdleTimeoutMs: 'writeIdleTimeout',
+  unixSocket: 'unixSocket',
+  traceContext: 'traceContext',
+  seed: 'seed',
   initialStreams: 'initialStreams',
   replayBufferLimit: 'replayBufferLimit',
   dnsTimeoutMs: 'dnsTimeout',
@@ -178,7 +202,7 @@ const RULES_OF_CONNECTIONS = {
   log: RULES.callable,
   headers,
   apiHeaders: headers,
-  sandboxHeaders: headers,
+  requestHeaders: headers,
   signal: (value) => (typeof object(value).aborted === 'boolean' ? undefined : 'an AbortSignal'),
   fetch: RULES.callable,
   idempotencyKeys: oneOf(['auto', 'honoured', 'ignored']),
@@ -202,6 +226,14 @@ const RULES_OF_CONNECTIONS = {
   httpVersion: oneOf(['auto', '1.1', '2']),
   maxConnections: whole(1),
   keepaliveExpiryMs: RULES.timeout,
+  maxConnectionAgeMs: RULES.timeout,
+  pingIntervalMs: RULES.timeout,
+  pingTimeoutMs: RULES.timeout,
+  tcpKeepaliveMs: RULES.timeout,
+  writeIdleTimeoutMs: RULES.timeout,
+  unixSocket: (value) => (isText(value) ? undefined : 'a path'),
+  traceContext: RULES.truth,
+  seed: whole(0),
   initialStreams: whole(1),
   replayBufferLimit: whole(0),
   dnsTimeoutMs: RULES.timeout,

@@ -136,14 +136,16 @@ describe.each(transports)('options over %s', (transport) => {
     expect(server.seen.map(({ method }) => method)).toEqual(['POST']);
   });
 
-  test('headers go to the control plane, or to sandboxes', async () => {
+  test('headers go to the control plane, or everywhere', async () => {
     using server = await serve(200);
-    const opts = { ...server.opts, transport, apiHeaders: { 'x-to': 'api' }, sandboxHeaders: { 'x-to': 'sandbox' } };
+    const opts = { ...server.opts, transport, apiHeaders: { 'x-to': 'api' }, requestHeaders: { 'x-to': 'all' } };
     await Sandbox.getInfo('i1', opts);
+    await Sandbox.getInfo('i1', { ...opts, apiHeaders: {} });
     await new Sandbox({ ...opts, sandboxId: 'i1', envdVersion: '1.0.0' }).isRunning();
     expect(server.seen.map(({ url, headers }) => [url, headers['x-to']])).toEqual([
       ['/sandboxes/i1', 'api'],
-      ['/health', 'sandbox'],
+      ['/sandboxes/i1', 'all'],
+      ['/health', 'all'],
     ]);
   });
 
@@ -152,7 +154,7 @@ describe.each(transports)('options over %s', (transport) => {
     const opts = { ...server.opts, transport, apiHeaders: { 'x-api-key': 'other', 'USER-AGENT': 'mine' } };
     await Sandbox.getInfo('i1', opts);
     expect(server.seen[0]?.headers).toMatchObject({ 'x-api-key': 'k', 'user-agent': 'mine' });
-    const sandbox = { ...opts, sandboxHeaders: { 'e2b-sandbox-id': 'other' }, sandboxId: 'i1', envdVersion: '1.0.0' };
+    const sandbox = { ...opts, requestHeaders: { 'e2b-sandbox-id': 'other' }, sandboxId: 'i1', envdVersion: '1.0.0' };
     await new Sandbox(sandbox).isRunning();
     expect(server.seen[1]?.headers).toMatchObject({ 'e2b-sandbox-id': 'i1' });
   });
@@ -256,6 +258,14 @@ const NATIVE_ONLY: ConnectionOpts = {
   connectTimeoutMs: 1,
   tlsTimeoutMs: 1,
   proxyTimeoutMs: 1,
+  maxConnectionAgeMs: 1,
+  pingIntervalMs: 1,
+  pingTimeoutMs: 1,
+  tcpKeepaliveMs: 1,
+  writeIdleTimeoutMs: 1,
+  unixSocket: '/x',
+  traceContext: true,
+  seed: 1,
 };
 
 test('what only the native transport has is lost in silence over no other', () => {
@@ -318,6 +328,20 @@ describe.skipIf(skip || !transports.includes('native'))('options of the native t
     expect(open({ proxy: 'ftp://me:hunter2@x' })).toThrow(InvalidArgumentError);
     expect(open({ proxy: 'ftp://me:hunter2@x' })).not.toThrow('hunter2');
     expect(open({ clientCertificate: { cert: 'x', key: 'y' } })).toThrow(InvalidArgumentError);
+  });
+
+  test('a trace is told where it is asked for', async () => {
+    using server = await serve(200);
+    await Sandbox.getInfo('i1', {
+      ...server.opts,
+      traceContext: true,
+      seed: 1,
+      pingIntervalMs: 500,
+      tcpKeepaliveMs: 0,
+    });
+    await Sandbox.getInfo('i1', server.opts);
+    const told = server.seen.map(({ headers }) => headers.traceparent);
+    expect(told).toEqual([expect.stringMatching(/^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/), undefined]);
   });
 
   test('a fetch of openTransport has the rest of them', async () => {

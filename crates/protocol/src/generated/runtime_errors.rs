@@ -4,7 +4,7 @@ use super::{Outcome, Row};
 use oncebox_policy::Phase;
 
 /// The shapes of errors that prove something, in the order in which they are tried.
-pub static ROWS: [Row; 43] = [
+pub static ROWS: [Row; 46] = [
     Row {
         id: "connect-refused",
         name: None,
@@ -168,11 +168,38 @@ pub static ROWS: [Row; 43] = [
         outcome: Outcome::NotSent { phase: Phase::Connect },
     },
     Row {
+        id: "undici-bad-port",
+        name: Some("Error"),
+        message: Some("bad port"),
+        message_contains: None,
+        code: None,
+        syscall: None,
+        outcome: Outcome::NotSent { phase: Phase::Connect },
+    },
+    Row {
+        id: "deno-bad-port",
+        name: None,
+        message: None,
+        message_contains: Some("Fetch failed: Requests to port "),
+        code: None,
+        syscall: None,
+        outcome: Outcome::NotSent { phase: Phase::Connect },
+    },
+    Row {
         id: "undici-refused-stream",
         name: None,
         message: None,
         message_contains: Some("NGHTTP2_REFUSED_STREAM"),
         code: Some("ERR_HTTP2_STREAM_ERROR"),
+        syscall: None,
+        outcome: Outcome::Refused,
+    },
+    Row {
+        id: "bun-refused-stream",
+        name: None,
+        message: None,
+        message_contains: None,
+        code: Some("HTTP2RefusedStream"),
         syscall: None,
         outcome: Outcome::Refused,
     },

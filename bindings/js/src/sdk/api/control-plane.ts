@@ -21,7 +21,7 @@ export interface ApiRequest {
 
 /** Headers of each request to the control plane. */
 export function apiHeaders(config: ConnectionConfig): Record<string, string> {
-  return merged(config.userAgent, config.headers, { 'X-API-KEY': config.requiredApiKey });
+  return merged(config.userAgent, config.requestHeaders, config.headers, { 'X-API-KEY': config.requiredApiKey });
 }
 
 /** The call of a request. */

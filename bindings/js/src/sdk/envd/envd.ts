@@ -199,7 +199,7 @@ export class Envd {
   /** Headers that say which sandbox, and which port of it. */
   headers(more: Record<string, string> = {}): Record<string, string> {
     const { sandboxId, envdAccessToken, trafficAccessToken } = this.identity;
-    const { userAgent, sandboxHeaders } = this.config;
+    const { userAgent, requestHeaders } = this.config;
     const headers: Record<string, string> = {
       ...more,
       'E2b-Sandbox-Id': sandboxId,
@@ -207,7 +207,7 @@ export class Envd {
     };
     if (envdAccessToken) headers['X-Access-Token'] = envdAccessToken;
     if (trafficAccessToken && this.port !== ENVD_PORT) headers['E2B-Traffic-Access-Token'] = trafficAccessToken;
-    return merged(userAgent, sandboxHeaders, headers);
+    return merged(userAgent, requestHeaders, headers);
   }
 
   private rpcHeaders(rpc: Rpc): Record<string, string> {

@@ -265,7 +265,7 @@ export class Volume extends ClientFactory {
         method,
         base: base.replace(/\/+$/, ''),
         path: `/volumecontent/${segment(this.volumeId)}/${kind}${query(values)}`,
-        headers: merged(config.userAgent, config.headers, request.headers, {
+        headers: merged(config.userAgent, config.requestHeaders, config.headers, request.headers, {
           Authorization: `Bearer ${token ?? this.token}`,
         }),
         body,
