@@ -94,7 +94,10 @@ async function inWorkerd(folder, miniflare, config) {
     host: '127.0.0.1',
     cf: false,
     outboundService: {
-      network: { allow: ['public', 'private'], tlsOptions: { trustBrowserCas: false, trustedCertificates: [config.ca] } },
+      network: {
+        allow: ['public', 'private'],
+        tlsOptions: { trustBrowserCas: false, trustedCertificates: [config.ca] },
+      },
     },
     // It tells at length of each failure that it is made to have.
     handleRuntimeStdio: (stdout, stderr) => [stdout, stderr].map((stream) => stream.resume()),
