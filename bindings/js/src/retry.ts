@@ -8,6 +8,7 @@ export {
   describeOutcome,
   mayHaveBeenProcessed,
 } from './retry/history.ts';
+export type { AttemptEvent, EndEvent, LogEvent } from './retry/log.ts';
 export { e2bOperations, type Operation, OperationTable, type Plane } from './retry/operations.ts';
-export type { ClockOptions, LogEvent, PolicyOptions, RetryOptions, TimeoutOptions } from './retry/options.ts';
+export type { ClockOptions, PolicyOptions, RetryOptions, TimeoutOptions } from './retry/options.ts';
 export { withRetry } from './retry/with-retry.ts';

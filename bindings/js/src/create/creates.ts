@@ -5,13 +5,8 @@ import type { CreateMode, IdempotencyKeys, ServerMemory } from '../policy/create
 import { loadEngine } from '../policy/engine.ts';
 import type { Caller } from '../retry/caller.ts';
 import { ABORTED, orAborted, timer } from '../retry/clock.ts';
-import {
-  DEFAULT_REQUEST_TIMEOUT_MS,
-  type LogEvent,
-  type PolicyOptions,
-  type TimeoutOptions,
-  validateCall,
-} from '../retry/options.ts';
+import { type Log, Telling } from '../retry/log.ts';
+import { DEFAULT_REQUEST_TIMEOUT_MS, type PolicyOptions, type TimeoutOptions, validateCall } from '../retry/options.ts';
 import { type Created, Driver, Fate, type Leftover } from './driver.ts';
 import { IntentInUse } from './errors.ts';
 import { type MakeRequest, type NewSandbox, Wire } from './wire.ts';
@@ -38,7 +33,7 @@ export interface Order {
   readonly signal?: AbortSignal | undefined;
   readonly options?: (PolicyOptions & TimeoutOptions) | undefined;
   /** Gets each attempt, besides the client's. */
-  readonly log?: ((event: LogEvent) => void) | undefined;
+  readonly log?: Log | undefined;
 }
 
 const INTENT = /^[0-9a-f]{32}$/;
@@ -166,7 +161,7 @@ export class Creates {
       if (created === undefined) return;
       const { intent, sandbox } = created;
       const call = this.make(killSandbox, { parameters: [sandbox.sandboxID] });
-      const status = await this.caller.send({ ...call, options: order.options }).then(
+      const status = await this.caller.send({ ...call, options: order.options, log: order.log }).then(
         ({ response }) => response.status,
         () => 0,
       );
@@ -234,9 +229,11 @@ export class Creates {
       const remember = (memory: ServerMemory): void => {
         this.memory = memory;
       };
+      const { url } = this.make(createSandbox, {});
+      const telling = new Telling(order.log, { method: 'POST', url, operation: createSandbox.id });
       const driver = new Driver({
         ...{ caller, engine, machine, wire, origin, intent, began, deadline, cleanupTimeout, fate },
-        ...{ remember, publish, attemptTimeoutMs: order.options?.attemptTimeoutMs },
+        ...{ remember, publish, telling, attemptTimeoutMs: order.options?.attemptTimeoutMs },
       });
       const left = await driver.run();
       if (left !== undefined) this.leftovers.push(left);

@@ -2,10 +2,11 @@
 
 import type { CreateAction, CreateInput, ListedSandbox, ServerMemory } from '../policy/create-types.ts';
 import type { CreateMachine, Engine } from '../policy/engine.ts';
-import type { Purpose } from '../policy/types.ts';
+import type { LedgerState, Purpose } from '../policy/types.ts';
 import type { Caller, OperationCall, SingleAttempt } from '../retry/caller.ts';
 import { ABORTED, orAborted } from '../retry/clock.ts';
 import type { Attempt } from '../retry/history.ts';
+import type { Subject, Telling } from '../retry/log.ts';
 import type { Origin } from '../retry/origins.ts';
 import { CreateNotDone, CreateUnknown, type LastAnswer } from './errors.ts';
 import { answerOf, failureOf, isSuccess, listedIn, MAX_PAGES, type SandboxJson, sandboxIn, type Wire } from './wire.ts';
@@ -73,6 +74,7 @@ export interface Drive {
   /** In milliseconds; undefined: the caller's. */
   readonly attemptTimeoutMs: number | undefined;
   readonly fate: Fate;
+  readonly telling: Telling;
   readonly remember: (memory: ServerMemory) => void;
   /** The call ended: with a sandbox, with none since none carries a resolved intent, or with an error. */
   readonly publish: (end: Created | undefined | Error) => void;
@@ -88,6 +90,9 @@ export class Driver {
   private listVersion: 'v1' | 'v2' = 'v2';
   private answer: LastAnswer | undefined;
   private made: SandboxJson | undefined;
+  /** Requests whose attempts the log has still to be told of. */
+  private untold: Subject[] = [];
+  private told = 0;
 
   constructor(drive: Drive) {
     this.drive = drive;
@@ -99,7 +104,9 @@ export class Driver {
     let input: CreateInput = { kind: 'continue' };
     for (;;) {
       const { action } = machine.step(input, this.turn(), origin.budget);
-      remember(machine.state().server);
+      const { server, ledger } = machine.state();
+      remember(server);
+      this.tell(ledger.records);
       if (action.kind === 'finished') return this.left(action.left, action.certain);
       input = this.ended(action) ?? (await this.carryOut(action));
     }
@@ -107,20 +114,20 @@ export class Driver {
 
   /** Whether the action is an end or news of one, which ask for nothing but to go on. */
   private ended(action: CreateAction): CreateInput | undefined {
-    const { fate, publish, intent } = this.drive;
+    const { fate, intent } = this.drive;
     switch (action.kind) {
       case 'done':
-        publish(this.done(action));
+        this.publish(this.done(action));
         break;
       case 'not_done':
-        publish(
+        this.publish(
           action.reason === 'absent'
             ? undefined
             : new CreateNotDone({ ...action, intent, answer: this.answer }, this.history()),
         );
         break;
       case 'unknown':
-        publish(new CreateUnknown(action, this.history()));
+        this.publish(new CreateUnknown(action, this.history()));
         break;
       case 'superseded':
         fate.lostTo = action.by;
@@ -130,6 +137,31 @@ export class Driver {
     }
     this.endedAt ??= this.elapsed();
     return { kind: 'continue' };
+  }
+
+  /** Its caller has the result, and its log the end. */
+  private publish(end: Created | undefined | Error): void {
+    const { publish, telling, fate } = this.drive;
+    const seconds = this.elapsed();
+    if (end instanceof Error) telling.failed(end, fate.abandoned.aborted, seconds);
+    else telling.answered(this.lastStatus(), this.history(), seconds);
+    publish(end);
+  }
+
+  private lastStatus(): number {
+    const outcome = this.history().findLast(({ outcome }) => outcome.kind === 'responded')?.outcome;
+    return outcome?.kind === 'responded' ? outcome.status : 0;
+  }
+
+  /** The log, of what is new in the history. */
+  private tell(records: LedgerState['records']): void {
+    const { telling } = this.drive;
+    for (const { connection: _, ...record } of records.slice(this.told)) {
+      this.told += 1;
+      telling.attempt({ number: this.told, ...record }, this.untold.shift());
+    }
+    // One that was given up on the way is in no history.
+    this.untold = [];
   }
 
   private done(action: CreateAction & { kind: 'done' }): Created | Error {
@@ -231,6 +263,7 @@ export class Driver {
     const { caller, began, deadline, cleanupTimeout, attemptTimeoutMs } = this.drive;
     const until = this.endedAt === undefined ? deadline : this.endedAt + cleanupTimeout;
     const left = until === undefined ? undefined : Math.max(0, (until - this.elapsed()) * 1000);
+    this.untold.push({ method: call.operation.method, url: call.url, operation: call.operation.id });
     const options = { ...call.options, attemptTimeoutMs };
     return caller.attempt({ ...call, options, ...(signal === undefined ? {} : { signal }) }, number, began, left);
   }

@@ -5,6 +5,7 @@ import type { Engine } from '../policy/engine.ts';
 import type { Outcome, Responded } from '../policy/types.ts';
 import { ABORTED, orAborted } from './clock.ts';
 import { edgeAnswer } from './edge.ts';
+import { shownText } from './log.ts';
 import type { FetchInput } from './request.ts';
 import { classifyThrown } from './runtime-errors.ts';
 import { Limit, type Watch } from './watch.ts';
@@ -221,10 +222,14 @@ const OPAQUE = new Set(['workers-internal', 'chromium-fetch', 'firefox-fetch', '
 function detailOf(thrown: unknown): string {
   let text = '';
   let link = thrown;
-  for (let depth = 0; depth < 8 && typeof link === 'object' && link !== null; depth += 1) {
-    const { message, errors, cause } = link as { message?: unknown; errors?: unknown; cause?: unknown };
-    if (typeof message === 'string' && message !== '') text = message;
-    link = Array.isArray(errors) ? errors[0] : cause;
+  try {
+    for (let depth = 0; depth < 8 && typeof link === 'object' && link !== null; depth += 1) {
+      const { message, errors, cause } = link as { message?: unknown; errors?: unknown; cause?: unknown };
+      if (typeof message === 'string' && message !== '') text = message;
+      link = Array.isArray(errors) ? errors[0] : cause;
+    }
+  } catch {
+    // A getter of somebody else's.
   }
-  return text;
+  return shownText(text);
 }

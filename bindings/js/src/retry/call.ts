@@ -5,8 +5,9 @@ import type { CallFacts, Outcome, Policy, RequestBody, Verdict } from '../policy
 import { discard, type Made, makeAttempt, type Reading } from './attempt.ts';
 import { ABORTED, orAborted } from './clock.ts';
 import { handOver, isHandedOver } from './hand-over.ts';
-import { type Attempt, describeAttempt, describeAttempts, withHistory } from './history.ts';
-import type { ClockOptions, Filled, LogEvent, TimeoutOptions } from './options.ts';
+import { type Attempt, describeAttempts, withHistory } from './history.ts';
+import { type Log, shown, Telling } from './log.ts';
+import type { ClockOptions, Filled, TimeoutOptions } from './options.ts';
 import type { Origin } from './origins.ts';
 import type { Repeatable } from './request.ts';
 import { Watch } from './watch.ts';
@@ -27,7 +28,7 @@ export interface Means extends Filled<ClockOptions> {
   readonly fetch: typeof fetch;
   /** What is shared by all calls to an origin. */
   readonly origin: (url: string, engine: Engine) => Origin;
-  readonly log: ((event: LogEvent) => void) | undefined;
+  readonly log: Log | undefined;
   /** Whether time and chance are those of this package, and none of the caller's. */
   readonly ownClock: boolean;
 }
@@ -43,8 +44,24 @@ export interface Answer {
 /** Makes a call. What it throws is what `fetch` or the caller's signal threw, or a `TimeoutError`; each with its history. */
 export async function makeCall(call: Call, means: Means): Promise<Answer> {
   const engine = await loadEngine();
-  if (isHandedOver(call, means)) return handOver(call, means, engine, (attempt) => tell(call, means, attempt));
-  const running = new Running(call, means);
+  const { method, url, signal } = call.request;
+  const telling = new Telling(means.log, { method, url, operation: call.operation });
+  const began = means.now();
+  const seconds = (): number => Math.max(0, (means.now() - began) / 1000);
+  try {
+    const answer = isHandedOver(call, means)
+      ? await handOver(call, means, engine, (attempt) => telling.attempt(attempt))
+      : await ownLoop(call, means, engine, telling);
+    telling.answered(answer.response.status, answer.attempts, seconds());
+    return answer;
+  } catch (error) {
+    telling.failed(error, signal?.aborted ?? false, seconds());
+    throw error;
+  }
+}
+
+async function ownLoop(call: Call, means: Means, engine: Engine, telling: Telling): Promise<Answer> {
+  const running = new Running(call, means, telling);
   try {
     return await running.attempts(engine);
   } finally {
@@ -62,9 +79,11 @@ class Running {
 
   private readonly call: Call;
   private readonly means: Means;
+  private readonly telling: Telling;
 
-  constructor(call: Call, means: Means) {
+  constructor(call: Call, means: Means, telling: Telling) {
     this.call = call;
+    this.telling = telling;
     this.means = means;
     this.began = means.now();
     this.watch = new Watch(call.request.signal, this.deadlineMs(), () => this.late());
@@ -134,7 +153,7 @@ class Running {
       verdict,
     });
     this.records.push(attempt);
-    tell(this.call, this.means, attempt);
+    this.telling.attempt(attempt);
     return verdict;
   }
 
@@ -187,30 +206,10 @@ class Running {
   }
 }
 
-/** Tells the log of an attempt. */
-function tell({ request: { method, url }, operation }: Call, means: Means, attempt: Attempt): void {
-  const event: LogEvent = {
-    method,
-    url: shown(url),
-    operation,
-    attempt,
-    text: `${method} ${shown(url)}, attempt ${attempt.number} ${describeAttempt(attempt)}`,
-  };
-  // A log must not decide what becomes of a call, nor of the process, should it be async.
-  try {
-    Promise.resolve(means.log?.(event) as unknown).catch(() => {});
-  } catch {}
-}
-
 /** What the loop asks of a ledger. */
 type Judge = Pick<ReturnType<Engine['call']>, 'judge'>;
 
 /** A stream is sent once: what was read of it is gone. */
 const BODIES = { none: 'none', bytes: 'bytes', stream: { stream_consumed: { read: 0, limit: 0 } } } as const;
-
-/** A URL without credentials, query and fragment. */
-export function shown(url: string): string {
-  return url.replace(/[?#].*$/s, '').replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/@]*@/i, '$1');
-}
 
 export type { PolicyBudget };

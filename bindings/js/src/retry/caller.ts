@@ -3,13 +3,13 @@ import type { Policy } from '../policy/types.ts';
 import { type Made, makeAttempt, type Reading } from './attempt.ts';
 import { type Answer, type Call, type Means, makeCall } from './call.ts';
 import { sleep } from './clock.ts';
+import type { Log } from './log.ts';
 import { type Operation, permitOf } from './operations.ts';
 import {
   CALLER_RULES,
   type ClockOptions,
   DEFAULT_REQUEST_TIMEOUT_MS,
   isOwnClock,
-  type LogEvent,
   type PolicyOptions,
   policyOf,
   type TimeoutOptions,
@@ -28,7 +28,7 @@ const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
 export interface CallerOptions extends PolicyOptions, TimeoutOptions, ClockOptions {
   /** Default: the global `fetch` of the moment of each call. */
   fetch?: typeof fetch | undefined;
-  log?: ((event: LogEvent) => void) | undefined;
+  log?: Log | undefined;
 }
 
 /** One call of an operation. */
@@ -44,7 +44,7 @@ export interface OperationCall {
   /** Over those of the client. Inside a sandbox or a volume `retries` is 0 unless it is given here. */
   readonly options?: (PolicyOptions & TimeoutOptions) | undefined;
   /** Gets each attempt, besides the client's. */
-  readonly log?: ((event: LogEvent) => void) | undefined;
+  readonly log?: Log | undefined;
   /** Whether the body is read within the attempt, so that a cut is seen; see `Reading`. Default `whole`. */
   readonly read?: Reading['read'] | undefined;
   /** The most that is read whole, in bytes. Default 64 MiB. */
@@ -182,7 +182,7 @@ export class Caller {
 }
 
 /** Two who are told, neither of whom can keep the other from it. */
-function both<T>(one: ((event: T) => void) | undefined, other: ((event: T) => void) | undefined): typeof one {
+function both(one: Log | undefined, other: Log | undefined): Log | undefined {
   if (one === undefined || other === undefined) return one ?? other;
   return (event) => {
     try {

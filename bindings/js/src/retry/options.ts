@@ -1,7 +1,7 @@
 import { platform } from '#platform';
 import type { Engine } from '../policy/engine.ts';
 import { type Policy, PRESETS, type PresetName, REPEAT_UNKNOWN, type RepeatUnknown } from '../policy/types.ts';
-import type { Attempt } from './history.ts';
+import type { LogEvent } from './log.ts';
 import { type Operation, OperationTable } from './operations.ts';
 
 /** What decides about repeats. Each option is named as in every other language, in JavaScript's spelling. */
@@ -64,19 +64,6 @@ export interface ClockOptions {
 /** All of some options, each given. */
 export type Filled<T> = { [Name in keyof T]-?: Exclude<T[Name], undefined> };
 
-/** One attempt that ended, as a log gets it. */
-export interface LogEvent {
-  readonly method: string;
-  /** Without credentials, query and fragment. */
-  readonly url: string;
-  /** The operation's id, where a table lists it. */
-  readonly operation: string | undefined;
-  /** The attempt, with what was decided. */
-  readonly attempt: Attempt;
-  /** The same in words. */
-  readonly text: string;
-}
-
 /** Options of `withRetry`. */
 export interface RetryOptions extends PolicyOptions, TimeoutOptions, ClockOptions {
   /** Which operations the server has, and which of them may be repeated. Default: none, so that the method alone decides. */
@@ -92,7 +79,7 @@ export interface RetryOptions extends PolicyOptions, TimeoutOptions, ClockOption
   idempotencyKey?:
     | ((request: { method: string; url: string; operation: Operation | undefined }) => string | undefined)
     | undefined;
-  /** Called after each attempt. What it throws is ignored. */
+  /** Called after each attempt, and at the end of each call. What it throws is ignored. */
   log?: ((event: LogEvent) => void) | undefined;
 }
 

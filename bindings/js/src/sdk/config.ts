@@ -1,7 +1,8 @@
 /** The options of a connection: explicit, else of the environment, else the defaults. */
 
 import type { CreateOptions } from '../create/creates.ts';
-import { type LogEvent, type PolicyOptions, type TimeoutOptions, validateEnvironment } from '../retry/options.ts';
+import type { Log } from '../retry/log.ts';
+import { type PolicyOptions, type TimeoutOptions, validateEnvironment } from '../retry/options.ts';
 import { baseUrl, checkDomain, DEFAULT_DOMAIN, directBase, ENVD_PORT, hostOf, sandboxBase } from './endpoints.ts';
 import { env } from './env.ts';
 import { AuthenticationError, InvalidArgumentError } from './errors.ts';
@@ -66,7 +67,7 @@ export class ConnectionConfig {
   /** How long nothing may come of a file that is read as a stream, in milliseconds; 0: for ever. */
   readonly readIdleTimeoutMs: number;
   /** Gets each attempt. */
-  readonly log: ((event: LogEvent) => void) | undefined;
+  readonly log: Log | undefined;
   /** The API key, where there is one. */
   readonly apiKey?: string;
   /** As it was given; ignored. */
@@ -203,7 +204,7 @@ function connectionRetries(opts: ConnectionOpts): number | undefined {
 }
 
 /** Who is told of attempts. */
-function logOf({ log, logger }: ConnectionOpts): ((event: LogEvent) => void) | undefined {
+function logOf({ log, logger }: ConnectionOpts): Log | undefined {
   if (logger?.debug === undefined) return log;
   return (event) => {
     try {

@@ -2,6 +2,7 @@
 
 export type { Outcome } from '../policy/types.ts';
 export type { Attempt } from '../retry/history.ts';
+export type { AttemptEvent, EndEvent, LogEvent } from '../retry/log.ts';
 export { E2B, type E2BClientOpts } from './client.ts';
 export { Commands } from './commands/commands.ts';
 export type { DurableOpts } from './commands/durable/durable.ts';

@@ -1,12 +1,12 @@
 /** What a connection may be given: the options, their rules, and which of them only the native transport has. */
 
 import type { NativeOptions } from '../native/fetch.ts';
+import type { LogEvent } from '../retry/log.ts';
 import {
   CALL_RULES,
   CLOCK_RULES,
   type ClockOptions,
   complaint,
-  type LogEvent,
   oneOf,
   type PolicyOptions,
   RULES,
@@ -21,7 +21,7 @@ import { InvalidArgumentError } from './errors.ts';
 
 /** Where log lines go; `console` is one. */
 export interface Logger {
-  /** Gets each attempt of each call, with what was decided then: in words, and as a {@link LogEvent}. */
+  /** Gets each attempt of each call, with what was decided then, and each call's end: in words, and as a {@link LogEvent}. */
   debug?: (...args: unknown[]) => void;
   /** Gets what is as it should be. */
   info?: (...args: unknown[]) => void;
@@ -119,7 +119,7 @@ export interface ConnectionOpts extends PolicyOptions, TimeoutOptions, ClockOpti
   readIdleTimeoutMs?: number | undefined;
   /** Gets a line for each thing worth telling. */
   logger?: Logger | undefined;
-  /** Gets each attempt of each call, with what was decided then. What it throws is ignored. */
+  /** Gets each attempt of each call, with what was decided then, and each call's end. What it throws is ignored. */
   log?: ((event: LogEvent) => void) | undefined;
   /** More headers of requests to the control plane. The same as `apiHeaders`, which wins. */
   headers?: Record<string, string> | undefined;

@@ -45,7 +45,9 @@ describe.skipIf(skip).each(LOOPS)('native transport: withRetry, %s', (_, options
       { kind: 'refused', streamId: expect.any(Number) },
     ]);
     expect(attemptsOf(error).at(-1)?.verdict).toMatchObject({ kind: 'return', reason: 'connection_retries_used' });
-    expect(log.map(({ attempt }) => attempt.number)).toEqual([1, 2, 3]);
+    expect(log.map((event) => (event.kind === 'attempt' ? event.attempt.number : event.attempts))).toEqual([
+      1, 2, 3, 3,
+    ]);
     expect(log[0]?.url).toBe(`${server.url}/path`);
     expect((await server.stop()).requests[0]?.heads).toBe(3);
   });

@@ -239,13 +239,14 @@ describe('the fetch that is used', () => {
 });
 
 describe('log', () => {
-  test('it is told of each attempt, without what is secret', async () => {
+  test('it is told of each attempt and of the end, without what is secret', async () => {
     const events: LogEvent[] = [];
     const fetch = scripted(answer(503), answer(200));
     await withRetry(fetch, { ...fakeTime().options, log: (event) => events.push(event) })(URL_);
     expect(events.map(({ text }) => text)).toEqual([
       'GET http://sandbox.test/path, attempt 1 at 0.000 s: answered 503; sent again: this status is retried, after 0.075 s (backoff)',
       'GET http://sandbox.test/path, attempt 2 at 0.075 s: answered 200; ended: success',
+      'GET http://sandbox.test/path: answered 200 after 2 attempts, 0.075 s',
     ]);
     expect(JSON.stringify(events)).not.toMatch(/secret|password/);
   });

@@ -2,8 +2,9 @@
 
 import { ALL } from '../../generated/operations.ts';
 import { Caller, type OperationCall } from '../../retry/caller.ts';
+import type { Log } from '../../retry/log.ts';
 import { type Operation, OperationTable, type Plane } from '../../retry/operations.ts';
-import type { ClockOptions, LogEvent, PolicyOptions, TimeoutOptions } from '../../retry/options.ts';
+import type { ClockOptions, PolicyOptions, TimeoutOptions } from '../../retry/options.ts';
 import { openTransport, type Transport, whyNotNative } from '../../transport.ts';
 import { InvalidArgumentError, UnsupportedError } from '../errors.ts';
 import { type ConnectionsOpts, nativeOptionsOf } from '../options.ts';
@@ -29,7 +30,7 @@ export interface Call {
   /** What decides about repeats. Without `retries`: as the plane has it, 3 for the control plane and 0 else. */
   readonly policy: PolicyOptions & Pick<TimeoutOptions, 'attemptTimeoutMs'>;
   /** Gets each attempt. */
-  readonly log: ((event: LogEvent) => void) | undefined;
+  readonly log: Log | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
