@@ -41,7 +41,7 @@ packed((folder) => {
   // Not in the repository's own manifest: npm would look for addons that are not published yet.
   const addons = Object.keys(PLATFORMS).map((each) => [`${name}-${each}`, version]);
   const { devDependencies: _, scripts: __, ...published } = manifest;
-  return { ...published, optionalDependencies: Object.fromEntries(addons) };
+  return { ...published, files: [...manifest.files, 'LICENSE-*'], optionalDependencies: Object.fromEntries(addons) };
 });
 if (addon !== undefined) {
   packed((folder) => {
@@ -53,7 +53,7 @@ if (addon !== undefined) {
       `The native transport of [${name}](https://www.npmjs.com/package/${name}), and its command, for ${platform}.\n`,
     );
     const description = `The native transport of ${name}, and its command, for ${platform}.`;
-    const files = ['oncebox.node', 'oncebox', 'THIRD-PARTY.txt'];
+    const files = ['oncebox.node', 'oncebox', 'THIRD-PARTY.txt', 'LICENSE-*'];
     const engines = manifest.engines;
     return {
       name: `${name}-${platform}`,

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::clean::{Clean, expect};
 use super::{Dist, Packed, files};
-use crate::command::{cargo, run};
+use crate::command::{cargo, output, run};
 use crate::test::target_folder;
 use crate::{js, program};
 
@@ -43,6 +43,15 @@ pub(super) fn pack(dist: &Dist) -> Result<Vec<Packed>, String> {
     write("job.mjs", JOB)?;
     let npm = ["install", "--offline", "--no-audit", "--no-fund", "--loglevel", "error"];
     run(clean.command("npm").args(npm).args(&tarballs))?;
+    // npm packs what it takes for a licence, and what is listed.
+    for tarball in &tarballs {
+        let listed = output(Command::new("tar").arg("-tzf").arg(tarball))?;
+        for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
+            if !listed.contains(&format!("package/{licence}\n")) {
+                return Err(format!("{}: there is no {licence} in it", tarball.display()));
+            }
+        }
+    }
     clean.command_works(&folder.join("node_modules/.bin/oncebox"), &dist.version, |server| {
         expect(clean.command("node").arg("job.mjs").envs(server.environment()), "42\n42\n")
     })?;
