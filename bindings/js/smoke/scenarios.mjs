@@ -95,7 +95,7 @@ async function create({ local }) {
   return sandbox.sandboxId;
 }
 
-/** A command's stream and bytes of files, there and back. */
+/** Commands' streams and bytes of files, there and back. */
 async function used(sandbox) {
   const { stdout } = await sandbox.commands.run('echo out; echo err >&2', { onStderr: (text) => same(text, 'err\n') });
   same(stdout, 'out\n');
@@ -108,6 +108,14 @@ async function used(sandbox) {
     (await sandbox.files.list('.')).some(({ name }) => name === 'smoke "bytes"'),
     true,
   );
+  const durable = await sandbox.commands.run('echo kept; exit 4', { durable: true }).catch((error) => error);
+  same(`${durable.stdout}${durable.exitCode}`, 'kept\n4');
+  // In two parts, also where `fetch` sends no streams.
+  const large = 17 << 20;
+  await sandbox.files.upload(new Blob([new Uint8Array(large)]).stream(), 'large');
+  same((await sandbox.files.getInfo('large')).size, large);
+  const missing = await sandbox.files.upload('/no/such/file', 'missing').catch((error) => error.name);
+  same(missing, capabilities().localFiles ? 'InvalidArgumentError' : 'UnsupportedError');
 }
 
 function same(is, wanted) {

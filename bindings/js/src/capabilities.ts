@@ -18,6 +18,8 @@ export interface Capabilities {
   readonly poolsConnections: boolean;
   /** Whether proxies, certificates and timeouts of each phase are options. */
   readonly configuresConnections: boolean;
+  /** Whether files of this machine go up and down by their paths: `files.upload`, `download`, `uploadDir`, `downloadDir`. */
+  readonly localFiles: boolean;
 }
 
 /**
@@ -44,5 +46,6 @@ export function capabilities(): Capabilities {
     replaysStreams: native,
     poolsConnections: native,
     configuresConnections: native,
+    localFiles: platform.localFiles !== undefined,
   };
 }

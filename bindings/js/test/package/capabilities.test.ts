@@ -2,5 +2,5 @@ import { expect, test } from 'vitest';
 import { capabilities } from '../../src/index.ts';
 
 test('the runtime is recognised', () => {
-  expect(capabilities().runtime).toBe('node');
+  expect(capabilities()).toMatchObject({ runtime: 'node', localFiles: true });
 });
