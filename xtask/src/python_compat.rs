@@ -82,7 +82,7 @@ pub(crate) fn bench(root: &Path, options: &[&str]) -> Result<(), String> {
     let python = python::environment(root)?;
     let wheel = python::build(root, &python, Profile::Release)?;
     python::install(&python, &wheel)?;
-    run(&mut cargo(root, &["build", "--release", "--package", "oncebox-bench"]))?;
+    run(&mut cargo(root, &["build", "--release", "--package", "oncebox-bench", "--bin", "oncebox-bench"]))?;
     run(python::package(root, &python)
         .arg("bench/bench.py")
         .args(options)

@@ -13,7 +13,7 @@ use crate::completions::{Completions, Queue};
 use crate::errors::{Failure, Subject};
 use crate::runtime;
 
-/// How often who waits looks for signals (Ctrl-C).
+/// How often the main thread looks for signals (Ctrl-C) while it waits. Other threads never have any: they wait undisturbed.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// An operation that goes on on the IO thread. Dropped, it is given up.
@@ -148,11 +148,16 @@ impl Pending {
     /// as Ctrl-C in the main thread, gives the operation up.
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.check_process(py)?;
+        let mut looks_for_signals = true;
         loop {
             let is_over = py.detach(|| {
                 let mut state = self.shared.state.lock();
                 if matches!(state.phase, Phase::Running) {
-                    self.shared.changed.wait_for(&mut state, SIGNAL_INTERVAL);
+                    if looks_for_signals {
+                        self.shared.changed.wait_for(&mut state, SIGNAL_INTERVAL);
+                    } else {
+                        self.shared.changed.wait(&mut state);
+                    }
                 }
                 !matches!(state.phase, Phase::Running)
             });
@@ -164,6 +169,8 @@ impl Pending {
                 self.cancel();
                 return Err(error);
             }
+            // Asked once it takes long: a hundred threads that wait would want the interpreter's lock all the time.
+            looks_for_signals = looks_for_signals && runtime::is_main_thread(py)?;
         }
     }
 

@@ -78,6 +78,13 @@ pub(crate) fn generation(_: Python<'_>) -> u64 {
     process().generation
 }
 
+/// Whether this is the thread in which signals are handled.
+pub(crate) fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    let threading = py.import("threading")?;
+    let main = threading.call_method0("main_thread")?.getattr("ident")?;
+    main.eq(threading.call_method0("get_ident")?)
+}
+
 fn start() -> std::io::Result<Io> {
     let runtime = Builder::new_current_thread().enable_all().thread_name("oncebox-blocking").build()?;
     let handle = runtime.handle().clone();

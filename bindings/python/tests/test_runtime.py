@@ -151,6 +151,37 @@ def test_a_signal_ends_the_wait(silent: tuple[_core.Client, socket]) -> None:
     thread.join()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="a thread's switches are counted in /proc")
+def test_a_thread_waits_undisturbed(silent: tuple[_core.Client, socket]) -> None:
+    """Only the main thread has signals to look for: others are not woken before there is something for them."""
+    client, listener = silent
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            run_sync(client.create())
+        except BaseException as error:
+            failures.append(error)
+
+    def switches() -> int:
+        status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
+        return int(status.split("voluntary_ctxt_switches:")[1].split()[0])
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    with listener.accept()[0] as peer:
+        peer.recv(1)
+        ends, before = time.monotonic() + 30, -1
+        while (now := switches()) != before and time.monotonic() < ends:
+            before = now
+            time.sleep(0.5)
+        assert now == before, "it is woken again and again"
+    # The peer has gone: every attempt fails now, and the thread is told.
+    listener.close()
+    thread.join(60)
+    assert [type(failure) for failure in failures] == [OutcomeUnknownException]
+
+
 @pytest.mark.parametrize("value", [True, -1, 2.0, "3", 1001, [], float("nan")])
 @pytest.mark.parametrize("option", ["retries", "connection_retries"])
 def test_counts_that_are_none_are_refused(option: str, value: object) -> None:
