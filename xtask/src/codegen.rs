@@ -2,6 +2,7 @@
 
 mod javascript;
 mod operations;
+mod options;
 mod proto;
 mod specs;
 mod tables;
@@ -86,6 +87,7 @@ fn generate(root: &Path) -> Result<BTreeMap<PathBuf, String>, String> {
     ] {
         files.insert(Path::new(FOLDERS[2]).join(name), text);
     }
+    files.insert(Path::new("docs/options.md").to_owned(), options::page(root)?);
     Ok(files)
 }
 

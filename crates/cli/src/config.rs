@@ -186,6 +186,9 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
+#[cfg(test)]
+mod parity;
+
 /// All settings: name, flag, variable, default.
 #[cfg(test)]
 pub(crate) fn settings()

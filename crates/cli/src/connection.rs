@@ -146,10 +146,11 @@ impl NetworkArgs {
             let pem = read("--ca", path)?;
             transport = transport.add_root_certificates(&pem).map_err(|error| wrong(&error))?;
         }
-        if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
-            let (chain, key) = (read("--cert", cert)?, read("--key", key)?);
-            transport =
-                transport.client_certificate(&chain, &key).map_err(|error| Failure::usage(error.to_string()))?;
+        if let (Some(cert), Some(key_file)) = (&self.cert, &self.key) {
+            let (chain, key) = (read("--cert", cert)?, read("--key", key_file)?);
+            let wrong =
+                |error| Failure::usage(format!("--cert {}, --key {}: {error}", cert.display(), key_file.display()));
+            transport = transport.client_certificate(&chain, &key).map_err(wrong)?;
         }
         if let Some(proxy) = &self.proxy {
             let proxy = Proxy::new(proxy).map_err(|error| Failure::usage(format!("--proxy: {error}")))?;

@@ -85,7 +85,7 @@ pub use judge::{judge, judge_adopted, judge_look_up, judge_reconciled, judge_tra
 pub use ledger::{Attempt, ClosedLedger, Ledger, Numbered, Purpose, Record};
 pub use options::{
     CLEANUP_LOOKUPS, DEFAULT_CLEANUP_TIMEOUT, DEFAULT_SETTLE, IdempotencyKeys, MAX_TIMEOUT, OptionError, Options,
-    Scope, retries_option, timeout_option,
+    Scope, check_at_least_one, check_duration, retries_option, timeout_option,
 };
 pub use outcome::{Cause, Edge, ErrorCode, NotSent, Outcome, Phase, Refusal, Response, ResponseBody, Unknown};
 pub use policy::{

@@ -86,12 +86,8 @@ impl Options {
                 return Err(OptionError { name, value: debug(timeout), rule });
             }
         }
-        for (name, timeout) in [("settle", self.settle), ("cleanup_timeout", self.cleanup_timeout)] {
-            if timeout > MAX_TIMEOUT {
-                return Err(OptionError { name, value: debug(timeout), rule: "at most 2147483647 s" });
-            }
-        }
-        Ok(())
+        check_duration("settle", self.settle)?;
+        check_duration("cleanup_timeout", self.cleanup_timeout)
     }
 }
 
@@ -189,6 +185,33 @@ pub fn timeout_option(name: &'static str, seconds: f64) -> Result<Option<Duratio
         Ok(timeout) if timeout <= MAX_TIMEOUT => Ok(Some(timeout)),
         _ => Err(OptionError::new(name, seconds, "a number of seconds from 0 (off) to 2147483647")),
     }
+}
+
+/// Checks a time that was given as a [`Duration`].
+///
+/// ```
+/// use std::time::Duration;
+/// use oncebox_policy::check_duration;
+///
+/// let error = check_duration("settle", Duration::MAX).unwrap_err();
+/// assert_eq!(error.to_string(), "settle: 18446744073709551615.999999999s is not at most 2147483647 s");
+/// ```
+///
+/// # Errors
+/// When it is more than [`MAX_TIMEOUT`].
+pub fn check_duration(name: &'static str, time: Duration) -> Result<(), OptionError> {
+    if time > MAX_TIMEOUT {
+        return Err(OptionError { name, value: debug(time), rule: "at most 2147483647 s" });
+    }
+    Ok(())
+}
+
+/// Checks a number of which there has to be at least one, such as of connections.
+///
+/// # Errors
+/// When it is 0.
+pub fn check_at_least_one(name: &'static str, count: usize) -> Result<(), OptionError> {
+    if count == 0 { Err(OptionError::new(name, count, "a whole number from 1 on")) } else { Ok(()) }
 }
 
 /// `retries` or `connection_retries` written as text, as in `E2B_CONNECTION_RETRIES`.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use oncebox_transport::policy::{Policy, retries_option};
+use oncebox_transport::policy::{OptionError, Policy, check_at_least_one, check_duration, retries_option};
 use oncebox_transport::{BoxError, HttpVersion};
 
 use crate::endpoint::{DEFAULT_DOMAIN, Endpoint};
@@ -95,6 +95,8 @@ impl Config {
         let (headers, api_headers) = (headers("header", &given.headers)?, headers("api_header", &given.api_headers)?);
 
         let transport = transport(&given, &variable)?;
+        check_duration("settle", given.creates.settle).map_err(refused)?;
+        check_duration("cleanup_timeout", given.creates.cleanup_timeout).map_err(refused)?;
         Ok(Self {
             api_key: Mutex::new(api_key),
             credentials: given.credentials,
@@ -113,7 +115,8 @@ impl fmt::Debug for Config {
     }
 }
 
-fn transport(
+/// The transport's own options, as they hold.
+pub(crate) fn transport(
     given: &Given,
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<oncebox_transport::ClientBuilder, Error> {
@@ -123,7 +126,8 @@ fn transport(
             transport.add_root_certificates(pem).map_err(|e| Error::invalid(format!("root_certificates: {e}")))?;
     }
     if let Some((chain, key)) = &given.client_certificate {
-        transport = transport.client_certificate(chain, key).map_err(|e| Error::invalid(e.to_string()))?;
+        let wrong = |error| Error::invalid(format!("client_certificate: {error}"));
+        transport = transport.client_certificate(chain, key).map_err(wrong)?;
     }
     if given.policy.is_some() || given.lookups.is_some() {
         let mut policy = given.policy.clone().unwrap_or_default();
@@ -159,21 +163,24 @@ fn transport(
         Some(connections) => Some(("max_connections", connections)),
         None => number(variable, "E2B_MAX_CONNECTIONS")?.map(|number| ("E2B_MAX_CONNECTIONS", number as usize)),
     };
-    match connections {
-        Some((name, 0)) => {
-            return Err(Error::invalid(format!("{name}: 0 would leave no connection; give 1 or more")));
-        }
-        Some((_, connections)) => transport = transport.max_connections(connections),
-        None => {}
+    if let Some((name, connections)) = connections {
+        check_at_least_one(name, connections).map_err(refused)?;
+        transport = transport.max_connections(connections);
     }
     let expiry = match given.keepalive_expiry {
         Some(expiry) => Some(expiry),
         None => number(variable, "E2B_KEEPALIVE_EXPIRY")?.map(|seconds| Duration::from_secs(seconds.into())),
     };
-    Ok(match expiry {
-        Some(expiry) => transport.keepalive_expiry(expiry),
-        None => transport,
-    })
+    if let Some(expiry) = expiry {
+        transport = transport.keepalive_expiry(expiry);
+    }
+    transport.validate().map_err(refused)?;
+    Ok(transport)
+}
+
+/// An option's value that its rule forbids.
+pub(crate) fn refused(error: OptionError) -> Error {
+    Error::invalid(error.to_string())
 }
 
 fn endpoint(given: &Given, variable: &dyn Fn(&str) -> Option<String>) -> Result<Endpoint, Error> {
@@ -239,7 +246,7 @@ pub(crate) fn header(option: &str, name: &str, value: &str) -> Result<(HeaderNam
 
 /// The policy's own check, which names the option, the value and the rule.
 pub(crate) fn retries(option: &'static str, text: &str) -> Result<u32, Error> {
-    retries_option(option, text).map_err(|error| Error::invalid(error.to_string()))
+    retries_option(option, text).map_err(refused)
 }
 
 fn number(variable: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<Option<u32>, Error> {
@@ -314,7 +321,7 @@ mod tests {
             ("E2B_CONNECTION_RETRIES", "1.5", "not a whole number"),
             ("E2B_CONNECTION_RETRIES", "1001", "from 0 to 1000"),
             ("E2B_HTTP_VERSION", "3", "neither"),
-            ("E2B_MAX_CONNECTIONS", "0", "1 or more"),
+            ("E2B_MAX_CONNECTIONS", "0", "from 1 on"),
             ("E2B_KEEPALIVE_EXPIRY", "soon", "not a whole number"),
             ("E2B_DOMAIN", "http://x", "is a URL"),
             ("E2B_DEBUG", "perhaps", "neither true nor false"),

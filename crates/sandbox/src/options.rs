@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
 use oncebox_protocol::SecretString;
+use oncebox_transport::policy::check_duration;
 
 use crate::config;
 use crate::error::Error;
@@ -101,6 +102,9 @@ impl Own {
             }
             Ok::<_, Error>(headers)
         };
+        if let Some(timeout) = options.request_timeout {
+            check_duration("request_timeout", timeout).map_err(config::refused)?;
+        }
         let key = options.api_key.map(|key| config::api_key(Some(key.expose().to_owned()))).transpose()?;
         Ok(Self {
             retries: retries("retries", options.retries)?.or(self.retries),
@@ -146,6 +150,7 @@ mod tests {
         for (wrong, words) in [
             (CallOptions::new().retries(1001), "retries"),
             (CallOptions::new().connection_retries(1001), "connection_retries"),
+            (CallOptions::new().request_timeout(Duration::MAX), "request_timeout"),
             (CallOptions::new().header("a b", "secret"), "header: \"a b\""),
             (CallOptions::new().api_key("sec\nret"), "api_key"),
         ] {

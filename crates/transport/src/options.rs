@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use oncebox_policy::{DEFAULT_READ_IDLE_TIMEOUT, DEFAULT_REPLAY_BUFFER_LIMIT, DEFAULT_REQUEST_TIMEOUT, Permit, Policy};
+use oncebox_policy::{
+    DEFAULT_READ_IDLE_TIMEOUT, DEFAULT_REPLAY_BUFFER_LIMIT, DEFAULT_REQUEST_TIMEOUT, MAX_TIMEOUT, Permit, Policy,
+};
 
 use crate::answer::AnswerReader;
 
@@ -276,6 +278,7 @@ impl Defaults {
     }
 }
 
+/// Zero is none, and what is too long for the clock is the longest that is not.
 fn nonzero(timeout: Duration) -> Option<Duration> {
-    (!timeout.is_zero()).then_some(timeout)
+    (!timeout.is_zero()).then(|| timeout.min(MAX_TIMEOUT))
 }

@@ -86,7 +86,6 @@ impl ClientSettings {
     pub(crate) fn build(self) -> Result<ClientBuilder> {
         let mut builder = Client::builder();
         if let Some(policy) = self.policy {
-            policy.validate().map_err(|error| invalid(&error))?;
             builder = builder.policy(policy);
         }
         let times: [Time<ClientBuilder>; 11] = [
@@ -125,11 +124,12 @@ impl ClientSettings {
             builder = builder.ping(interval, duration("pingTimeout", self.ping_timeout.unwrap_or(10_000.0))?);
         }
         for pem in &self.ca {
-            builder = builder.add_root_certificates(pem.as_bytes()).map_err(|error| invalid(&error))?;
+            builder =
+                builder.add_root_certificates(pem.as_bytes()).map_err(|error| invalid(&format_args!("ca: {error}")))?;
         }
         if let Some(ClientCertificate { cert, key }) = &self.client_certificate {
             let with = builder.client_certificate(cert.as_bytes(), key.as_bytes());
-            builder = with.map_err(|error| invalid(&error))?;
+            builder = with.map_err(|error| invalid(&format_args!("clientCertificate: {error}")))?;
         }
         builder = builder.danger_accept_invalid_certificates(self.danger_accept_invalid_certificates);
         builder = builder.trace_context(self.trace_context);
@@ -144,10 +144,13 @@ impl ClientSettings {
         if let Some(path) = &self.unix_socket {
             builder = unix_socket(builder, path)?;
         }
-        Ok(match self.seed {
-            Some(seed) => builder.seed(seed.into()),
-            None => builder,
-        })
+        if let Some(seed) = self.seed {
+            builder = builder.seed(seed.into());
+        }
+        builder
+            .validate()
+            .map_err(|error| invalid(&format_args!("{}: {} is not {}", camel(error.name), error.value, error.rule)))?;
+        Ok(builder)
     }
 }
 
@@ -225,8 +228,16 @@ fn with_times<B, const N: usize>(mut builder: B, times: [Time<B>; N]) -> Result<
 }
 
 fn duration(name: &str, milliseconds: f64) -> Result<Duration> {
-    Duration::try_from_secs_f64(milliseconds / 1000.0)
-        .map_err(|_| invalid(&format_args!("{name}: {milliseconds} is no time in milliseconds, from 0 on")))
+    Duration::try_from_secs_f64(milliseconds / 1000.0).map_err(|_| {
+        invalid(&format_args!("{name}: {milliseconds} is not a number of milliseconds from 0 to 2147483647000"))
+    })
+}
+
+/// An option's name as JavaScript has it.
+fn camel(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |all, word| all + &word[..1].to_ascii_uppercase() + &word[1..])
 }
 
 /// An argument was refused, before any I/O.

@@ -12,6 +12,9 @@ use crate::config::{Config, Credentials, Given, VARIABLES};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 
+#[cfg(test)]
+mod parity;
+
 /// Options of a [`Client`].
 #[derive(Clone, Default)]
 pub struct ClientBuilder {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use oncebox_policy::Policy;
+use oncebox_policy::{MAX_TIMEOUT, OptionError, Policy, check_at_least_one, check_duration};
 use parking_lot::Mutex;
 
 use super::{Client, Inner, Known};
@@ -12,6 +12,9 @@ use crate::error::Error;
 use crate::observe::{Hook, Observer};
 use crate::options::{Defaults, HttpVersion, Limits};
 use crate::proxy::{Proxies, Proxy};
+
+#[cfg(test)]
+mod parity;
 
 /// Options of a [`Client`].
 #[derive(Clone, Debug)]
@@ -123,7 +126,7 @@ impl ClientBuilder {
     /// size. At least 1. Default 200.
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
-        self.limits.max_connections = connections.max(1);
+        self.limits.max_connections = connections;
         self
     }
 
@@ -143,10 +146,10 @@ impl ClientBuilder {
         self
     }
 
-    /// Streams that are opened on an origin's first HTTP/2 connection before its SETTINGS have come. Default 10.
+    /// Streams that are opened on an origin's first HTTP/2 connection before its SETTINGS have come. At least 1. Default 10.
     #[must_use]
     pub fn initial_streams(mut self, streams: u32) -> Self {
-        self.limits.initial_streams = streams.max(1);
+        self.limits.initial_streams = streams;
         self
     }
 
@@ -281,8 +284,67 @@ impl ClientBuilder {
         self
     }
 
+    /// Checks every option against its rule: no time is longer than [`MAX_TIMEOUT`](oncebox_policy::MAX_TIMEOUT), and what
+    /// has to be at least 1 is. [`build`](Self::build) does not fail: it takes the nearest value that is allowed.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use oncebox_transport::Client;
+    ///
+    /// let error = Client::builder().max_connections(0).validate().unwrap_err();
+    /// assert_eq!(error.to_string(), "max_connections: 0 is not a whole number from 1 on");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// For the first value that breaks its rule.
+    pub fn validate(&self) -> Result<(), OptionError> {
+        self.defaults.policy.validate()?;
+        // What is not allowed is what would be changed.
+        let mut copy = self.clone();
+        for (name, time) in copy.times() {
+            check_duration(name, *time)?;
+        }
+        check_at_least_one("max_connections", self.limits.max_connections)?;
+        check_at_least_one("initial_streams", self.limits.initial_streams as usize)
+    }
+
+    /// Every time, by its option.
+    fn times(&mut self) -> [(&'static str, &mut Duration); 13] {
+        let (defaults, limits, timeouts) = (&mut self.defaults, &mut self.limits, &mut self.route.timeouts);
+        [
+            ("request_timeout", &mut defaults.request_timeout),
+            ("attempt_timeout", &mut defaults.attempt_timeout),
+            ("read_idle_timeout", &mut defaults.read_idle_timeout),
+            ("write_idle_timeout", &mut defaults.write_idle_timeout),
+            ("keepalive_expiry", &mut limits.keepalive_expiry),
+            ("max_connection_age", &mut limits.max_connection_age),
+            ("ping_interval", &mut limits.ping_interval),
+            ("ping_timeout", &mut limits.ping_timeout),
+            ("dns_timeout", &mut timeouts.dns),
+            ("connect_timeout", &mut timeouts.connect),
+            ("tls_timeout", &mut timeouts.tls),
+            ("proxy_timeout", &mut timeouts.proxy),
+            ("tcp_keepalive", &mut self.route.keepalive.0),
+        ]
+    }
+
+    /// The nearest options that are allowed: a longer time could not be added to the clock.
+    fn bounded(mut self) -> Self {
+        for (_, time) in self.times() {
+            *time = (*time).min(MAX_TIMEOUT);
+        }
+        self.limits.max_connections = self.limits.max_connections.clamp(1, u32::MAX as usize);
+        self.limits.initial_streams = self.limits.initial_streams.max(1);
+        self
+    }
+
     /// The client. It opens no connection yet.
     pub fn build(self) -> Client {
+        self.bounded().into_client()
+    }
+
+    fn into_client(self) -> Client {
         Client {
             inner: Arc::new(Inner {
                 defaults: self.defaults,
