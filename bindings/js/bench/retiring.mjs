@@ -12,7 +12,7 @@ const REQUESTS = 2000;
 const AT_ONCE = 64;
 
 const CLIENTS = {
-  'oncebox, native': (ca) => openTransport({ transport: 'native', ca, proxy: false }),
+  'oncebox, native': (ca) => openTransport({ transport: 'native', rootCertificates: ca, proxy: false }),
   'undici, HTTP/2': async (ca) => {
     const { Agent, fetch } = await import('undici');
     const dispatcher = new Agent({ allowH2: true, pipelining: AT_ONCE, connect: { ca } });

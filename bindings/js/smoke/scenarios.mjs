@@ -21,11 +21,11 @@ export async function run(config, { http2 } = {}) {
   seen.created = await create(config);
   seen.http2 = await refusals(http2 ?? own, config.tls);
   if (seen.capabilities.transport === 'native') {
-    const once = { connectTimeout: 5000, proxy: false };
+    const once = { connectTimeoutMs: 5000, proxy: false };
     const native = openTransport({ transport: 'native', ...once });
     seen.native = await errors(native, config);
     seen.nativeCalls = await calls(native, config.plain);
-    const trusting = openTransport({ transport: 'native', ca: config.ca, ...once });
+    const trusting = openTransport({ transport: 'native', rootCertificates: config.ca, ...once });
     Object.assign(seen.native, await refusals(trusting, config.tls));
   }
   return seen;

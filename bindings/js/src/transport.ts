@@ -1,5 +1,7 @@
 import { platform } from '#platform';
 import type { NativeOptions } from './native/fetch.ts';
+import { NATIVE_RULES } from './native/rules.ts';
+import { validate } from './retry/options.ts';
 
 /** What carries requests: the native transport, or a `fetch` of the runtime's or of the caller's. */
 export type Transport = 'native' | 'fetch';
@@ -20,6 +22,7 @@ export interface TransportOptions extends NativeOptions {
  */
 export function openTransport(options: TransportOptions = {}): typeof globalThis.fetch {
   const { transport, fetch, ...rest } = options;
+  validate(rest, NATIVE_RULES);
   if (fetch) {
     if (transport === 'native') throw new TypeError("transport: 'native' and a fetch were given; one of them is meant");
     refuseNativeOptions(rest, 'a fetch was given, which has options of its own');

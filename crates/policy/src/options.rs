@@ -209,9 +209,12 @@ pub fn check_duration(name: &'static str, time: Duration) -> Result<(), OptionEr
 /// Checks a number of which there has to be at least one, such as of connections.
 ///
 /// # Errors
-/// When it is 0.
+/// When it is 0, or more than 32 bits hold.
 pub fn check_at_least_one(name: &'static str, count: usize) -> Result<(), OptionError> {
-    if count == 0 { Err(OptionError::new(name, count, "a whole number from 1 on")) } else { Ok(()) }
+    match u32::try_from(count) {
+        Ok(1..) => Ok(()),
+        _ => Err(OptionError::new(name, count, "a whole number from 1 to 4294967295")),
+    }
 }
 
 /// `retries` or `connection_retries` written as text, as in `E2B_CONNECTION_RETRIES`.

@@ -321,7 +321,7 @@ mod tests {
             ("E2B_CONNECTION_RETRIES", "1.5", "not a whole number"),
             ("E2B_CONNECTION_RETRIES", "1001", "from 0 to 1000"),
             ("E2B_HTTP_VERSION", "3", "neither"),
-            ("E2B_MAX_CONNECTIONS", "0", "from 1 on"),
+            ("E2B_MAX_CONNECTIONS", "0", "from 1 to"),
             ("E2B_KEEPALIVE_EXPIRY", "soon", "not a whole number"),
             ("E2B_DOMAIN", "http://x", "is a URL"),
             ("E2B_DEBUG", "perhaps", "neither true nor false"),

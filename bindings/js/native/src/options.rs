@@ -31,7 +31,7 @@ pub(crate) struct ClientSettings {
     tls_timeout: Option<f64>,
     proxy_timeout: Option<f64>,
     tcp_keepalive: Option<f64>,
-    ca: Vec<String>,
+    root_certificates: Vec<String>,
     client_certificate: Option<ClientCertificate>,
     danger_accept_invalid_certificates: bool,
     proxy: Option<ProxySetting>,
@@ -123,9 +123,10 @@ impl ClientSettings {
             let interval = duration("pingInterval", self.ping_interval.unwrap_or(20_000.0))?;
             builder = builder.ping(interval, duration("pingTimeout", self.ping_timeout.unwrap_or(10_000.0))?);
         }
-        for pem in &self.ca {
-            builder =
-                builder.add_root_certificates(pem.as_bytes()).map_err(|error| invalid(&format_args!("ca: {error}")))?;
+        for pem in &self.root_certificates {
+            builder = builder
+                .add_root_certificates(pem.as_bytes())
+                .map_err(|error| invalid(&format_args!("rootCertificates: {error}")))?;
         }
         if let Some(ClientCertificate { cert, key }) = &self.client_certificate {
             let with = builder.client_certificate(cert.as_bytes(), key.as_bytes());

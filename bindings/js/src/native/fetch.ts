@@ -11,10 +11,10 @@ import { type Upload, upload } from './upload.ts';
 
 /** Options of the native transport. What is not given is the default of `oncebox-transport`; times are milliseconds, 0 is none. */
 export interface NativeOptions {
-  readonly requestTimeout?: number | undefined;
-  readonly attemptTimeout?: number | undefined;
-  readonly readIdleTimeout?: number | undefined;
-  readonly writeIdleTimeout?: number | undefined;
+  readonly requestTimeoutMs?: number | undefined;
+  readonly attemptTimeoutMs?: number | undefined;
+  readonly readIdleTimeoutMs?: number | undefined;
+  readonly writeIdleTimeoutMs?: number | undefined;
   /** How much of a streamed request body is kept to be sent again, in bytes. Default 65,536. */
   readonly replayBufferLimit?: number | undefined;
   /** The largest response that is read whole, in bytes. Default 64 MiB. */
@@ -23,20 +23,20 @@ export interface NativeOptions {
   readonly httpVersion?: 'auto' | '1.1' | '2' | undefined;
   /** Connections to one origin. Default 200. */
   readonly maxConnections?: number | undefined;
-  /** How long an idle connection is kept. Default 300 s, and 4 s for HTTP/1.1. */
-  readonly keepaliveExpiry?: number | undefined;
-  readonly maxConnectionAge?: number | undefined;
+  /** How long an idle connection is kept. Default 300,000, and 4,000 for HTTP/1.1. */
+  readonly keepaliveExpiryMs?: number | undefined;
+  readonly maxConnectionAgeMs?: number | undefined;
   /** Streams that are opened before an origin's first SETTINGS. Default 10. */
   readonly initialStreams?: number | undefined;
-  readonly pingInterval?: number | undefined;
-  readonly pingTimeout?: number | undefined;
-  readonly dnsTimeout?: number | undefined;
-  readonly connectTimeout?: number | undefined;
-  readonly tlsTimeout?: number | undefined;
-  readonly proxyTimeout?: number | undefined;
-  readonly tcpKeepalive?: number | undefined;
+  readonly pingIntervalMs?: number | undefined;
+  readonly pingTimeoutMs?: number | undefined;
+  readonly dnsTimeoutMs?: number | undefined;
+  readonly connectTimeoutMs?: number | undefined;
+  readonly tlsTimeoutMs?: number | undefined;
+  readonly proxyTimeoutMs?: number | undefined;
+  readonly tcpKeepaliveMs?: number | undefined;
   /** Certificates that are trusted besides the platform's, in PEM form. */
-  readonly ca?: string | readonly string[] | undefined;
+  readonly rootCertificates?: string | readonly string[] | undefined;
   /** What is shown to servers that ask for a certificate, in PEM form. */
   readonly clientCertificate?: { readonly cert: string; readonly key: string } | undefined;
   /** Accepts any certificate. For tests: whoever sits in between can read and change everything. */
@@ -110,9 +110,16 @@ class Clients {
   }
 
   #open(policy?: CallPlan['policy']): NativeClient {
-    const { ca, ...others } = this.options;
-    const given = { ...others, policy: policy && policyJson(policy), ca: ca === undefined ? undefined : [ca].flat() };
-    return new this.addon.NativeClient(this.hub.port, JSON.stringify(given));
+    const { rootCertificates, ...others } = this.options;
+    // The addon's names are those of a call's plan, which say nothing of milliseconds.
+    const named = Object.fromEntries(Object.entries(others).map(([name, value]) => [name.replace(/Ms$/, ''), value]));
+    const trusted = rootCertificates === undefined ? undefined : [rootCertificates].flat();
+    const given = { ...named, policy: policy && policyJson(policy), rootCertificates: trusted };
+    try {
+      return new this.addon.NativeClient(this.hub.port, JSON.stringify(given));
+    } catch (error) {
+      throw new TypeError(error instanceof Error ? error.message : String(error), { cause: error });
+    }
   }
 }
 

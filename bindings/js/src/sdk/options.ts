@@ -1,6 +1,7 @@
 /** What a connection may be given: the options, their rules, and which of them only the native transport has. */
 
 import type { NativeOptions } from '../native/fetch.ts';
+import { NATIVE_RULES } from '../native/rules.ts';
 import type { LogEvent } from '../retry/log.ts';
 import {
   CALL_RULES,
@@ -147,35 +148,34 @@ export interface ConnectionOpts extends PolicyOptions, TimeoutOptions, ClockOpti
   transport?: Transport | undefined;
 }
 
-/** Each option of the native transport, by its name there, which is in milliseconds, too. */
-const NATIVE_NAMES = {
-  proxy: 'proxy',
-  rootCertificates: 'ca',
-  clientCertificate: 'clientCertificate',
-  dangerAcceptInvalidCertificates: 'dangerAcceptInvalidCertificates',
-  httpVersion: 'httpVersion',
-  maxConnections: 'maxConnections',
-  keepaliveExpiryMs: 'keepaliveExpiry',
-  maxConnectionAgeMs: 'maxConnectionAge',
-  pingIntervalMs: 'pingInterval',
-  pingTimeoutMs: 'pingTimeout',
-  tcpKeepaliveMs: 'tcpKeepalive',
-  writeIdleTimeoutMs: 'writeIdleTimeout',
-  unixSocket: 'unixSocket',
-  traceContext: 'traceContext',
-  seed: 'seed',
-  initialStreams: 'initialStreams',
-  replayBufferLimit: 'replayBufferLimit',
-  dnsTimeoutMs: 'dnsTimeout',
-  connectTimeoutMs: 'connectTimeout',
-  tlsTimeoutMs: 'tlsTimeout',
-  proxyTimeoutMs: 'proxyTimeout',
-} as const satisfies Record<keyof ConnectionsOpts, keyof NativeOptions>;
+/** The options that only the native transport has. */
+const OF_NATIVE: readonly string[] = [
+  'proxy',
+  'rootCertificates',
+  'clientCertificate',
+  'dangerAcceptInvalidCertificates',
+  'httpVersion',
+  'maxConnections',
+  'keepaliveExpiryMs',
+  'maxConnectionAgeMs',
+  'pingIntervalMs',
+  'pingTimeoutMs',
+  'tcpKeepaliveMs',
+  'writeIdleTimeoutMs',
+  'unixSocket',
+  'traceContext',
+  'seed',
+  'initialStreams',
+  'replayBufferLimit',
+  'dnsTimeoutMs',
+  'connectTimeoutMs',
+  'tlsTimeoutMs',
+  'proxyTimeoutMs',
+] satisfies readonly (keyof ConnectionsOpts & keyof NativeOptions)[];
 
 /** Looked at where they are used, which says more than that they are no text, and never what they hold. */
 const anything: Rule = () => undefined;
 
-const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';
 const object = (value: unknown): Record<string, unknown> =>
   typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 
@@ -209,37 +209,27 @@ const RULES_OF_CONNECTIONS = {
   settleMs: RULES.timeout,
   cleanupTimeoutMs: RULES.timeout,
   transport: oneOf(['native', 'fetch']),
-  proxy: (value) => {
-    const { url, except } = object(value);
-    const isProxy = value === false || isText(value) || (isText(url) && typeof except === 'string');
-    return isProxy ? undefined : "a proxy's URL, { url, except }, or false";
-  },
-  rootCertificates: (value) => {
-    const all = [value].flat();
-    return all.length > 0 && all.every(isText) ? undefined : 'a text in PEM form, or a list of them';
-  },
-  clientCertificate: (value) => {
-    const { cert, key } = object(value);
-    return isText(cert) && isText(key) ? undefined : '{ cert, key }, both in PEM form';
-  },
-  dangerAcceptInvalidCertificates: RULES.truth,
-  httpVersion: oneOf(['auto', '1.1', '2']),
-  maxConnections: whole(1),
-  keepaliveExpiryMs: RULES.timeout,
-  maxConnectionAgeMs: RULES.timeout,
-  pingIntervalMs: RULES.timeout,
-  pingTimeoutMs: RULES.timeout,
-  tcpKeepaliveMs: RULES.timeout,
-  writeIdleTimeoutMs: RULES.timeout,
-  unixSocket: (value) => (isText(value) ? undefined : 'a path'),
-  traceContext: RULES.truth,
-  seed: whole(0),
-  initialStreams: whole(1),
-  replayBufferLimit: whole(0),
-  dnsTimeoutMs: RULES.timeout,
-  connectTimeoutMs: RULES.timeout,
-  tlsTimeoutMs: RULES.timeout,
-  proxyTimeoutMs: RULES.timeout,
+  proxy: NATIVE_RULES.proxy,
+  rootCertificates: NATIVE_RULES.rootCertificates,
+  clientCertificate: NATIVE_RULES.clientCertificate,
+  dangerAcceptInvalidCertificates: NATIVE_RULES.dangerAcceptInvalidCertificates,
+  httpVersion: NATIVE_RULES.httpVersion,
+  maxConnections: NATIVE_RULES.maxConnections,
+  keepaliveExpiryMs: NATIVE_RULES.keepaliveExpiryMs,
+  maxConnectionAgeMs: NATIVE_RULES.maxConnectionAgeMs,
+  pingIntervalMs: NATIVE_RULES.pingIntervalMs,
+  pingTimeoutMs: NATIVE_RULES.pingTimeoutMs,
+  tcpKeepaliveMs: NATIVE_RULES.tcpKeepaliveMs,
+  writeIdleTimeoutMs: NATIVE_RULES.writeIdleTimeoutMs,
+  unixSocket: NATIVE_RULES.unixSocket,
+  traceContext: NATIVE_RULES.traceContext,
+  seed: NATIVE_RULES.seed,
+  initialStreams: NATIVE_RULES.initialStreams,
+  replayBufferLimit: NATIVE_RULES.replayBufferLimit,
+  dnsTimeoutMs: NATIVE_RULES.dnsTimeoutMs,
+  connectTimeoutMs: NATIVE_RULES.connectTimeoutMs,
+  tlsTimeoutMs: NATIVE_RULES.tlsTimeoutMs,
+  proxyTimeoutMs: NATIVE_RULES.proxyTimeoutMs,
 } satisfies Record<keyof ConnectionOpts, Rule>;
 
 /**
@@ -277,15 +267,12 @@ export function clockOptions(options: ConnectionOpts): ClockOptions {
 
 /** What is given of options that only the native transport has. */
 export function nativeOptions(options: ConnectionOpts): ConnectionsOpts {
-  return picked(options, Object.keys(NATIVE_NAMES));
+  return picked(options, OF_NATIVE);
 }
 
 /** The options of the native transport: what was given, else what the environment says. */
 export function nativeOptionsOf(given: ConnectionsOpts): NativeOptions {
-  const all = { ...environment(), ...given };
-  return Object.fromEntries(
-    Object.entries(all).map(([name, value]) => [NATIVE_NAMES[name as keyof ConnectionsOpts], value]),
-  );
+  return { ...environment(), ...given };
 }
 
 /**

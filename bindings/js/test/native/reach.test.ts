@@ -19,10 +19,10 @@ afterEach(() => {
 describe.skipIf(skip)('native transport: reach', () => {
   test('a certificate is trusted when it is given, and refused before anything is sent when it is not', async () => {
     await using server = await FaultServer.start({}, { tls: true });
-    const trusting = native.open({ ca: server.ca, proxy: false });
+    const trusting = native.open({ rootCertificates: server.ca, proxy: false });
     expect((await trusting(`${server.url}/`)).status).toBe(200);
     const outcome = await native
-      .open({ proxy: false, connectTimeout: 2000 })(`${server.url}/`, { headers: {} })
+      .open({ proxy: false, connectTimeoutMs: 2000 })(`${server.url}/`, { headers: {} })
       .then(
         () => undefined,
         (error) => carriesOutcome(error) && error.outcome,
@@ -55,9 +55,9 @@ describe.skipIf(skip)('native transport: reach', () => {
   test('what cannot be is refused before any I/O', async () => {
     const options = (given: object) => () => native.open(given);
     expect(options({ httpVersoin: '2' })).toThrow('httpVersoin');
-    expect(options({ connectTimeout: -1 })).toThrow('connectTimeout');
+    expect(options({ connectTimeoutMs: -1 })).toThrow('connectTimeout');
     expect(options({ proxy: 'ftp://x' })).toThrow('proxy');
-    expect(options({ ca: 'nonsense' })).toThrow('CA file');
+    expect(options({ rootCertificates: 'nonsense' })).toThrow('rootCertificates: it holds no certificate');
     const fetch = native.open({});
     const url = 'http://127.0.0.1:1/';
     await expect(fetch('ftp://x/')).rejects.toThrow('ftp:');
@@ -127,8 +127,12 @@ describe.skipIf(skip)('native transport: reach', () => {
     expect(() => openTransport({ transport: 'fetch', proxy: 'http://p:1' })).toThrow(
       'proxy: only the native transport',
     );
-    expect(() => openTransport({ fetch: globalThis.fetch, ca: 'x' })).toThrow('ca: only the native transport');
-    expect(() => openTransport({ transport: 'fetch', requestTimeout: 5 })).toThrow('requestTimeout: only the native');
+    expect(() => openTransport({ fetch: globalThis.fetch, rootCertificates: 'x' })).toThrow(
+      'rootCertificates: only the native transport',
+    );
+    expect(() => openTransport({ transport: 'fetch', requestTimeoutMs: 5 })).toThrow(
+      'requestTimeoutMs: only the native',
+    );
     expect(() => openTransport({ transport: 'other' as never })).toThrow('neither');
   });
 });

@@ -32,6 +32,8 @@ test('without the addon requests go over fetch, and what is lost is told', async
 
 test('what only the addon has is refused rather than lost', () => {
   expect(() => openTransport({ transport: 'native' })).toThrow(`transport: 'native' cannot be used: ${OFF}`);
-  expect(() => openTransport({ ca: 'x' })).toThrow(`ca: only the native transport has this; it cannot be used: ${OFF}`);
+  expect(() => openTransport({ rootCertificates: 'x' })).toThrow(
+    `rootCertificates: only the native transport has this; it cannot be used: ${OFF}`,
+  );
   expect(() => openTransport({ proxy: 'http://p:1' })).toThrow('proxy: only the native transport');
 });

@@ -301,7 +301,7 @@ describe.skipIf(skip || !transports.includes('native'))('options of the native t
 
   test('a fetch of openTransport has the rest of them', async () => {
     using server = await serve(200);
-    const fetch = openTransport({ transport: 'native', proxy: false, readIdleTimeout: 5000, pingInterval: 1000 });
+    const fetch = openTransport({ transport: 'native', proxy: false, readIdleTimeoutMs: 5000, pingIntervalMs: 1000 });
     expect(await Sandbox.getInfo('i1', { ...server.opts, fetch })).toMatchObject({ sandboxId: 'i1' });
   });
 });

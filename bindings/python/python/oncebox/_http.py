@@ -67,7 +67,7 @@ def core_transport(
             unix_socket=None if uds is None else path("uds", uds),
             max_connections=None
             if max_connections is None
-            else whole_number("max_connections", max_connections, least=1, most=_MOST),
+            else whole_number("max_connections", max_connections, least=1, most=2**32 - 1),
             keepalive_expiry=None if keepalive_expiry is None else seconds("keepalive_expiry", keepalive_expiry),
             replay_buffer_limit=(
                 None

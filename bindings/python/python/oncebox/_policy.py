@@ -58,7 +58,9 @@ class RetryPolicy:
             if field.type == "bool":
                 flag(field.name, getattr(self, field.name))
         if self.repeat_unknown not in _REPEAT_UNKNOWN:
-            raise InvalidArgumentException(f"repeat_unknown: {self.repeat_unknown!r} is none of {_REPEAT_UNKNOWN}")
+            given = json.dumps(self.repeat_unknown, ensure_ascii=False, default=repr)
+            known = ", ".join(f'"{name}"' for name in _REPEAT_UNKNOWN)
+            raise InvalidArgumentException(f"repeat_unknown: {given} is none of {known}")
         fraction("retry_after_jitter", self.retry_after_jitter)
 
     @classmethod

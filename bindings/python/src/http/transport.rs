@@ -56,7 +56,7 @@ impl HttpTransport {
             None => HttpVersion::Auto,
             Some("1.1") => HttpVersion::Http1,
             Some("2") => HttpVersion::Http2,
-            Some(other) => return Err(invalid(format!("http_version: {other:?} is not \"1.1\" or \"2\""))),
+            Some(other) => return Err(invalid(format!("http_version: {other:?} is none of \"1.1\", \"2\""))),
         });
         builder = proxied(builder, proxy, trust_env)?.danger_accept_invalid_certificates(!verify);
         if let Some(pem) = ca_certificates {

@@ -292,7 +292,7 @@ impl ClientBuilder {
     /// use oncebox_transport::Client;
     ///
     /// let error = Client::builder().max_connections(0).validate().unwrap_err();
-    /// assert_eq!(error.to_string(), "max_connections: 0 is not a whole number from 1 on");
+    /// assert_eq!(error.to_string(), "max_connections: 0 is not a whole number from 1 to 4294967295");
     /// ```
     ///
     /// # Errors

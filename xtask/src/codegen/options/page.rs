@@ -80,6 +80,9 @@ fn row(
     };
     let of_rust = entry.names(Language::Rust);
     let known = there(Language::Rust).iter().find(|found| of_rust.contains(&found.name));
+    // What Rust's clients have of their transport means the same.
+    let transport = found.get(&("transport", Language::Rust)).map(Vec::as_slice).unwrap_or_default();
+    let known = known.or_else(|| transport.iter().find(|found| found.name == entry.name));
     let mut meaning = match (&entry.meaning, known) {
         (Some(meaning), _) => meaning.clone(),
         (None, Some(found)) => found.meaning.clone(),

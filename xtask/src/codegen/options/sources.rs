@@ -1,5 +1,6 @@
 //! Reads options where the code declares them: name, type, and what its documentation says.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -33,22 +34,25 @@ enum Form {
 }
 
 const RETRY: &str = "bindings/js/src/retry/options.ts";
+const SDK: &str = "bindings/js/src/sdk/options.ts";
 
 fn places(section: &str, language: Language) -> Vec<Place> {
     use Form::{Arguments, Builder, Fields, Interface, Members};
     match (section, language) {
         ("client", Language::Rust) => vec![("crates/sandbox/src/client/builder.rs", "impl ClientBuilder {", Builder)],
-        ("client", Language::Python) => {
-            vec![("bindings/python/python/oncebox/_options.py", "class ApiParams(", Members)]
-        }
+        ("client", Language::Python) => ["class PolicyParams(", "class TransportParams(", "class ApiParams("]
+            .map(|class| ("bindings/python/python/oncebox/_params.py", class, Members))
+            .to_vec(),
         ("client", Language::TypeScript) => {
-            vec![("bindings/js/src/sdk/config.ts", "export interface ConnectionOpts ", Interface)]
+            let of_calls = ["PolicyOptions", "TimeoutOptions", "ClockOptions"].map(|name| (RETRY, name, Interface));
+            let of_sdk = ["ConnectionOpts", "ConnectionsOpts"].map(|name| (SDK, name, Interface));
+            [&of_calls[..], &of_sdk[..]].concat()
         }
         ("policy", Language::Rust) => vec![("crates/policy/src/policy.rs", "pub struct Policy {", Fields)],
         ("policy", Language::Python) => {
             vec![("bindings/python/python/oncebox/_policy.py", "class RetryPolicy", Members)]
         }
-        ("policy", Language::TypeScript) => vec![(RETRY, "export interface PolicyOptions ", Interface)],
+        ("policy", Language::TypeScript) => vec![(RETRY, "PolicyOptions", Interface)],
         ("transport", Language::Rust) => {
             vec![("crates/transport/src/client/builder.rs", "impl ClientBuilder {", Builder)]
         }
@@ -56,8 +60,8 @@ fn places(section: &str, language: Language) -> Vec<Place> {
             vec![("bindings/python/python/oncebox/_async/_transport.py", "class AsyncTransport(", Arguments)]
         }
         ("transport", Language::TypeScript) => vec![
-            ("bindings/js/src/native/fetch.ts", "export interface NativeOptions ", Interface),
-            ("bindings/js/src/transport.ts", "export interface TransportOptions ", Interface),
+            ("bindings/js/src/native/fetch.ts", "NativeOptions", Interface),
+            ("bindings/js/src/transport.ts", "TransportOptions", Interface),
         ],
         ("retry", Language::Python) => {
             vec![("bindings/python/python/oncebox/_async/_retry.py", "class AsyncRetryTransport(", Arguments)]
@@ -75,6 +79,9 @@ pub(super) fn read(root: &Path, section: &str, language: Language) -> Result<Vec
     for (file, begins, form) in places(section, language) {
         all.extend(declared(root, file, begins, form)?);
     }
+    // An interface may say more of what it has from another.
+    let mut names = BTreeSet::new();
+    all.retain(|found: &Found| names.insert(found.name.clone()));
     Ok(all)
 }
 
@@ -91,7 +98,7 @@ fn declared(root: &Path, file: &str, begins: &str, form: Form) -> Result<Vec<Fou
 
 fn parse(text: &str, begins: &str, form: Form) -> Vec<Found> {
     let begins = |line: &&str| match form {
-        Form::Interface if !begins.contains(' ') => line.starts_with(&format!("export interface {begins} ")),
+        Form::Interface => line.starts_with(&format!("export interface {begins} ")),
         _ => line.starts_with(begins),
     };
     let mut lines = text.lines().skip_while(|line| !begins(line));

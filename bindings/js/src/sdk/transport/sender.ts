@@ -183,8 +183,8 @@ function opened({ fetch, transport, native }: SenderOptions): typeof globalThis.
     return openTransport({ fetch, transport, ...(isNative ? nativeOptionsOf(native) : {}) });
   } catch (cause) {
     const message = cause instanceof Error ? cause.message : String(cause);
-    // The addon's own checks, of what a certificate or a proxy's URL holds.
-    const isInvalid = isNative && (cause as { code?: unknown }).code === 'InvalidArg';
+    // What a certificate or a proxy's URL holds, which only the addon can look at.
+    const isInvalid = isNative && cause instanceof TypeError;
     throw new (isInvalid ? InvalidArgumentError : UnsupportedError)(message, { cause });
   }
 }

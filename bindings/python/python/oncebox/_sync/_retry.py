@@ -57,7 +57,7 @@ class RetryTransport(httpx.BaseTransport):
         self._inner = inner
         self._policy = _http.policy_of(policy)
         self._decider = _core.Decider(policy=self._policy._json(), operations=None if table is None else table._core)
-        self._limit = whole_number("replay_buffer_limit", replay_buffer_limit)
+        self._limit = whole_number("replay_buffer_limit", replay_buffer_limit, most=2**63 - 1)
         self._random, self._sleep, self._monotonic = random_, sleep, monotonic
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
