@@ -16,13 +16,14 @@ if (program === undefined) {
       'omitted?); `cargo install oncebox-cli` builds it',
   );
 }
-const child = spawn(program, process.argv.slice(2), { stdio: 'inherit' });
+// Before the program runs: a signal that comes meanwhile must not leave it alone.
 for (const signal of SIGNALS) {
   process.on(signal, () => {
     // A terminal sends Ctrl-C to both, and a second one would cut the cleanup short.
     if (!(signal === 'SIGINT' && process.stdin.isTTY)) child.kill(signal);
   });
 }
+const child = spawn(program, process.argv.slice(2), { stdio: 'inherit' });
 child.once('error', (error) => fail(`${program}: ${error.message}`));
 child.once('exit', (code, signal) => {
   if (signal === null) process.exit(code ?? INFRASTRUCTURE);

@@ -24,6 +24,7 @@ test('without the addon requests go over fetch, and what is lost is told', async
     replaysStreams: false,
     poolsConnections: false,
     configuresConnections: false,
+    localFiles: true,
   });
   const global = vi.spyOn(globalThis, 'fetch').mockResolvedValue(new Response('global'));
   expect(await (await openTransport()('http://x/')).text()).toBe('global');

@@ -18,8 +18,19 @@ const INSTEAD: Record<string, string> = {
   // Notes which methods were driven; here they only run.
   './record.mjs': '\0record',
 };
-const RECORD =
-  "import { test } from 'node:test'; export const watch = () => {}; export const drive = (name, run) => test(name, run);";
+const RECORD = `
+  import { mkdtempSync, rmSync } from 'node:fs';
+  import { tmpdir } from 'node:os';
+  import { join } from 'node:path';
+  import { test } from 'node:test';
+  export const watch = () => {};
+  export const drive = (name, run) => test(name, run);
+  export const scratch = () => {
+    const folder = mkdtempSync(join(tmpdir(), 'oncebox-compat-'));
+    process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
+    return folder;
+  };
+`;
 
 /** Runs one of its files; gives what was printed. */
 async function run(file: string, env: Record<string, string>): Promise<{ code: number | null; printed: string }> {
