@@ -19,7 +19,7 @@ const NOT_TRIED: &str = "\
 ## Not tried
 
 - The desktop packages (`e2b-desktop`, `@e2b/desktop`): they start Xvfb, a desktop session, x11vnc and noVNC from the
-  template `desktop`. The local server has no images, and this suite installs none of these programs.
+  template `desktop`. The local server has no images, and this suite installs no Xfce.
 
 ## Works, with a difference
 

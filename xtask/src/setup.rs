@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::command::{is_present, run};
 
 /// A program that some test needs, and the Debian package that has it.
-const TOOLS: [(&str, &str); 12] = [
+const TOOLS: [(&str, &str); 21] = [
     ("python3", "python3"),
     ("curl", "curl"),
     ("git", "git"),
@@ -24,7 +24,20 @@ const TOOLS: [(&str, &str); 12] = [
     // The way out of local sandboxes, and a network to try it in.
     ("pasta", "passt"),
     ("ip", "iproute2"),
+    // A desktop, windows that tell what they are told, and what streams it.
+    ("Xvfb", "xvfb"),
+    ("xdotool", "xdotool"),
+    ("scrot", "scrot"),
+    ("xdpyinfo", "x11-utils"),
+    ("openbox", "openbox"),
+    ("gtk-launch", "libgtk-3-bin"),
+    ("xdg-open", "xdg-utils"),
+    ("x11vnc", "x11vnc"),
+    ("websockify", "websockify"),
 ];
+
+/// Where Debian has the page that shows a desktop.
+const NOVNC: &str = "/usr/share/novnc";
 
 /// Debian's packages ask this program whether they may start their services: 101 says no.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
@@ -33,6 +46,10 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 pub(crate) fn system() -> Result<(), String> {
     let mut packages: Vec<&str> =
         TOOLS.iter().filter(|(tool, _)| !is_present(tool)).map(|(_, package)| *package).collect();
+    // A program that is not on the path.
+    if !Path::new(NOVNC).exists() {
+        packages.push("novnc");
+    }
     if !venv_works() {
         packages.push("python3-venv");
     }

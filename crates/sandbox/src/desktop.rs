@@ -17,9 +17,26 @@ use tool::Tool;
 /// The display that there is by default.
 const DISPLAY: &str = ":0";
 
+/// What starting one is called.
+const START: &str = "start the desktop";
+
 /// How often a display that starts is looked for, and how far apart.
 const LOOKS: u32 = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+
+/// How long a desktop session may take until all of it runs (protocol fact: what the official SDK waits).
+const SESSION: Duration = Duration::from_secs(60);
+
+/// Waits until those parts of Xfce run that are installed; $1: seconds. Where nothing lists processes, it cannot be told.
+const SESSION_UP: &str = r#"command -v pgrep > /dev/null || exit 0
+end=$((SECONDS + $1))
+for part in xfce4-session xfwm4 xfdesktop; do
+    command -v "$part" > /dev/null || continue
+    until pgrep -x "$part" > /dev/null; do
+        [ $SECONDS -lt $end ] || { echo "$part does not run" >&2; exit 1; }
+        sleep 0.2
+    done
+done"#;
 
 /// Takes a picture of the whole display, as PNG on standard output.
 const SCREENSHOT: &str = r#"f=$(mktemp -d) || exit 1
@@ -77,13 +94,14 @@ impl Desktop<'_> {
         self
     }
 
-    /// Starts a display of this size, in pixels and dots per inch, and a desktop on it. `false`: the display was there.
+    /// Starts a display of this size, in pixels and dots per inch, and on it an Xfce session where the template has one, until
+    /// all of it runs. `false`: the display was there.
     ///
     /// # Errors
     ///
-    /// As told at [`Desktop`]; [`Timeout`](ErrorKind::Timeout) when the display does not come up.
+    /// As told at [`Desktop`]; [`Timeout`](ErrorKind::Timeout) when the display is not there within 10 s, or the session within
+    /// 60 s.
     pub async fn start(&self, width: u32, height: u32, dpi: u32) -> Result<bool, Error> {
-        const ACTION: &str = "start the desktop";
         if width == 0 || height == 0 || dpi == 0 {
             return Err(Error::invalid(format!("the display's size: {width}x{height} at {dpi} dpi is none")));
         }
@@ -92,20 +110,32 @@ impl Desktop<'_> {
         }
         let (screen, dpi) = (format!("{width}x{height}x24"), dpi.to_string());
         let args = [&*self.display, "-ac", "-screen", "0", &screen, "-retro", "-dpi", &dpi, "-nolisten", "tcp"];
-        self.tool("Xvfb").args(args).leave(ACTION).await?;
+        // A display begins anew when its last program ends, such as one that moves the mouse, and cuts those that begin just then.
+        self.tool("Xvfb").args(args.into_iter().chain(["-noreset"])).leave(START).await?;
         for _ in 0..LOOKS {
             tokio::time::sleep(BETWEEN_LOOKS).await;
             if self.is_up().await? {
-                return match self.tool("startxfce4").leave(ACTION).await {
-                    Ok(()) => Ok(true),
-                    // A display without a desktop is one all the same.
-                    Err(error) if error.kind() == ErrorKind::Unsupported => Ok(true),
-                    Err(error) => Err(error),
-                };
+                return self.start_session().await.map(|()| true);
             }
         }
         let message = format!("display {} did not come up within {:?}", self.display, BETWEEN_LOOKS * LOOKS);
-        Err(Error::new(ErrorKind::Timeout, ACTION, message))
+        Err(Error::new(ErrorKind::Timeout, START, message))
+    }
+
+    async fn start_session(&self) -> Result<(), Error> {
+        match self.tool("startxfce4").leave(START).await {
+            Ok(()) => {}
+            // A display without a desktop is one all the same.
+            Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let args = ["-c", SESSION_UP, "session", &SESSION.as_secs().to_string()];
+        let looked = self.tool("/bin/bash").args(args).timeout(SESSION * 2).ended(START, None).await?;
+        if looked.success() {
+            return Ok(());
+        }
+        let message = format!("the session did not come up within {SESSION:?}: {}", looked.stderr_text().trim());
+        Err(Error::new(ErrorKind::Timeout, START, message))
     }
 
     async fn is_up(&self) -> Result<bool, Error> {

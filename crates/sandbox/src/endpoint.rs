@@ -228,6 +228,20 @@ impl Endpoint {
         }
     }
 
+    /// Where a browser finds a port of a sandbox: it sends no headers of ours, so that a shared address would not do.
+    pub(crate) fn page(&self, id: &str, port: u16, domain: Option<&str>) -> String {
+        let host = self.host(id, port, domain);
+        let scheme = match &self.sandboxes {
+            Sandboxes::Template(template) => return fill(template, id, port),
+            Sandboxes::Debug => "http",
+            Sandboxes::ByDomain => self.scheme,
+            // A host of this machine speaks as its server does; elsewhere sandboxes have TLS.
+            Sandboxes::Shared(url) if is_of_this_machine(&host) => url.scheme(),
+            Sandboxes::Shared(_) => "https",
+        };
+        format!("{scheme}://{host}")
+    }
+
     /// The host below which a port of a sandbox is reached from outside.
     pub(crate) fn host(&self, id: &str, port: u16, domain: Option<&str>) -> String {
         match self.sandboxes {
@@ -235,6 +249,12 @@ impl Endpoint {
             _ => format!("{port}-{id}.{}", domain.unwrap_or(&self.domain)),
         }
     }
+}
+
+/// Whether a host, perhaps with a port, is a name below `localhost`, which is this machine by definition.
+fn is_of_this_machine(host: &str) -> bool {
+    let name = host.split_once(':').map_or(host, |(name, _)| name);
+    name == "localhost" || name.ends_with(".localhost")
 }
 
 fn fill(template: &str, id: &str, port: u16) -> String {
@@ -338,6 +358,20 @@ mod tests {
         let named = named.sandbox_host("{port}-{id}.cluster").unwrap().api_host("api.cluster").unwrap();
         assert_eq!(named.sandbox("iabc", 80, None).unwrap().1[HOST], "80-iabc.cluster");
         assert_eq!(named.host_of_api().unwrap(), "api.cluster");
+    }
+
+    #[test]
+    fn a_page_is_where_a_browser_finds_it() {
+        let page = |endpoint: &Endpoint, domain| endpoint.page("iabc", 6080, domain);
+        assert_eq!(page(&domain("e2b.app"), None), "https://6080-iabc.e2b.app");
+        assert_eq!(page(&domain("a.example:80").plain_http(), None), "http://6080-iabc.a.example:80");
+        let gateway = domain("e2b.app").sandbox_url("http://gw:3000/sbx").unwrap();
+        assert_eq!(page(&gateway, Some("b.example")), "https://6080-iabc.b.example");
+        let local = domain("e2b.app").sandbox_url("http://127.0.0.1:3000").unwrap();
+        assert_eq!(page(&local, Some("localhost:3000")), "http://6080-iabc.localhost:3000");
+        let paths = domain("e2b.app").sandbox_url("http://gw/boxes/{id}/{port}").unwrap();
+        assert_eq!(page(&paths, None), "http://gw/boxes/iabc/6080");
+        assert_eq!(page(&Endpoint::debug(), None), "http://localhost:6080");
     }
 
     #[test]

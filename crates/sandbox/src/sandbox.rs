@@ -354,6 +354,11 @@ impl Sandbox {
         self.inner.client.endpoint().host(self.id(), port, self.inner.domain.as_deref())
     }
 
+    /// Where a browser finds one of its ports.
+    pub(crate) fn page_url(&self, port: u16) -> String {
+        self.inner.client.endpoint().page(self.id(), port, self.inner.domain.as_deref())
+    }
+
     /// Its commands.
     pub fn commands(&self) -> Commands<'_> {
         Commands::new(self)

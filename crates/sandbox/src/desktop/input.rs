@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Desktop;
+use super::tool::failed;
 use crate::error::Error;
 
 /// How long keys are apart when text is typed (protocol fact: what the official SDK waits).
@@ -10,6 +11,17 @@ const TYPING_DELAY: Duration = Duration::from_millis(75);
 
 /// What typing may take besides.
 const TYPING_SLACK: Duration = Duration::from_secs(60);
+
+/// Types standard input, in no argument of any program; $1: milliseconds between keys. `xdotool` types what its locale knows,
+/// and a line's end as a key that no keyboard has.
+const TYPE: &str = r#"export LC_ALL=C.UTF-8
+while ended=; IFS= read -r line && ended=1 || [ -n "$line" ]; do
+    [ -z "$line" ] || printf '%s' "$line" | xdotool type --delay "$1" --file - || exit
+    [ -z "$ended" ] || xdotool key Return || exit
+done"#;
+
+/// What `xdotool` writes, and nothing else, about a key that it does not know.
+const NO_SUCH_KEY: &str = "No such key name";
 
 /// A button of the mouse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,13 +44,14 @@ pub enum ScrollDirection {
 }
 
 impl Desktop<'_> {
-    /// Moves the mouse to this point, in pixels from the left and from above.
+    /// Moves the mouse to this point, in pixels from the left and from above. One that is outside of the display is its edge.
     ///
     /// # Errors
     ///
     /// As told at [`Desktop`].
     pub async fn move_mouse(&self, x: u32, y: u32) -> Result<(), Error> {
-        self.xdotool("move the mouse", ["mousemove", "--sync", &x.to_string(), &y.to_string()]).await
+        // Asking where it is waits until the display has moved it. `--sync` would wait for ever where it is there already.
+        self.xdotool("move the mouse", ["mousemove", &x.to_string(), &y.to_string(), "getmouselocation"]).await
     }
 
     /// Clicks, at this point or where the mouse is.
@@ -84,8 +97,8 @@ impl Desktop<'_> {
     /// As told at [`Desktop`].
     pub async fn drag(&self, from: (u32, u32), to: (u32, u32)) -> Result<(), Error> {
         let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(|number| number.to_string());
-        let from = ["mousemove", "--sync", &x1, &y1, "mousedown", "1"];
-        let to = ["mousemove", "--sync", &x2, &y2, "mouseup", "1"];
+        let from = ["mousemove", &x1, &y1, "mousedown", "1"];
+        let to = ["mousemove", &x2, &y2, "mouseup", "1"];
         self.xdotool("drag", from.into_iter().chain(to)).await
     }
 
@@ -105,7 +118,7 @@ impl Desktop<'_> {
         self.xdotool("scroll", ["click", "--repeat", &amount.to_string(), wheel]).await
     }
 
-    /// Types text, 75 ms a key. It is in no argument of a command, since it may be a password.
+    /// Types text, 75 ms a key; a line's end is the key Return. It is in no argument of a command, since it may be a password.
     ///
     /// # Errors
     ///
@@ -127,23 +140,31 @@ impl Desktop<'_> {
         // Each key is pressed and let go, and sending both takes time too.
         let limit = TYPING_SLACK.saturating_add((delay * 2 + TYPING_DELAY).saturating_mul(keys));
         let delay = delay.as_millis().to_string();
-        let typed = self.tool("xdotool").args(["type", "--delay", &delay, "--file", "-"]).timeout(limit);
-        typed.run_with_input("type the text", text).await.map(drop)
+        let typed = self.tool("/bin/bash").args(["-c", TYPE, "type", &delay]).timeout(limit);
+        typed.run_with_input("type the text", &text.replace("\r\n", "\n")).await.map(drop)
     }
 
-    /// Presses keys at once, such as `["ctrl", "c"]`, and lets them go. They are called as X calls them ("Return", "F5"), or
-    /// by short names: "enter", "esc", "ctrl", "alt", "shift", "super", "space", "tab", "backspace", "delete", "up", "down",
-    /// "left", "right", "home", "end", "pageup", "pagedown", "insert", "capslock".
+    /// Presses keys at once, such as `["ctrl", "c"]`, and lets them go. They are called as X calls them ("Return",
+    /// "ISO_Level3_Shift"), or by names in any case, with or without underscores: "enter", "esc", "ctrl", "alt", "shift", "super",
+    /// "space", "tab", "backspace", "delete", "up", "down", "left", "right", "home", "end", "page_up", "page_down", "insert",
+    /// "caps_lock", "num_lock", "scroll_lock", "print", "pause", "menu", "f1" to "f24", also "ctrl_right" and its kin. A letter is
+    /// the key that bears it, whatever its case: "shift" is a key of its own.
     ///
     /// # Errors
     ///
-    /// As told at [`Desktop`]; [`InvalidArgument`](crate::ErrorKind::InvalidArgument) for none, or for what is no key's name.
+    /// As told at [`Desktop`], also where the display knows no such key; [`InvalidArgument`](crate::ErrorKind::InvalidArgument)
+    /// for none, or for what cannot be a key's name.
     pub async fn press(&self, keys: &[&str]) -> Result<(), Error> {
+        const ACTION: &str = "press the keys";
         if keys.is_empty() {
             return Err(Error::invalid("keys: none is given"));
         }
-        let names = keys.iter().map(|key| key_name(key)).collect::<Result<Vec<_>, _>>()?;
-        self.xdotool("press the keys", ["key", "--", &names.join("+")]).await
+        let names = keys.iter().map(|key| key_name(key)).collect::<Result<Vec<String>, _>>()?;
+        let output = self.tool("xdotool").args(["key", "--", &names.join("+")]).run(ACTION).await?;
+        if output.stderr_text().contains(NO_SUCH_KEY) {
+            return Err(failed(ACTION, "xdotool", output));
+        }
+        Ok(())
     }
 
     /// Where the mouse is, in pixels from the left and from above.
@@ -162,7 +183,7 @@ impl Desktop<'_> {
     }
 
     async fn clicks(&self, action: &str, button: MouseButton, at: Option<(u32, u32)>, times: u32) -> Result<(), Error> {
-        let at = at.map(|(x, y)| ["mousemove".to_owned(), "--sync".to_owned(), x.to_string(), y.to_string()]);
+        let at = at.map(|(x, y)| ["mousemove".to_owned(), x.to_string(), y.to_string()]);
         let click = ["click", "--repeat", &times.to_string(), button.number()].map(str::to_owned);
         self.xdotool(action, at.into_iter().flatten().chain(click)).await
     }
@@ -187,19 +208,24 @@ impl MouseButton {
 }
 
 /// A key as X calls it.
-fn key_name(key: &str) -> Result<&str, Error> {
-    let lower = key.to_ascii_lowercase();
-    Ok(match lower.as_str() {
-        "enter" => "Return",
+fn key_name(key: &str) -> Result<String, Error> {
+    let plain = key.to_ascii_lowercase().replace('_', "");
+    let named = match plain.as_str() {
+        "enter" | "return" => "Return",
         "esc" | "escape" => "Escape",
-        "ctrl" | "control" => "Control_L",
-        "alt" => "Alt_L",
-        "shift" => "Shift_L",
-        "super" | "win" | "cmd" => "Super_L",
+        "ctrl" | "control" | "ctrlleft" | "controlleft" => "Control_L",
+        "ctrlright" | "controlright" => "Control_R",
+        "alt" | "altleft" => "Alt_L",
+        "altright" => "Alt_R",
+        "shift" | "shiftleft" => "Shift_L",
+        "shiftright" => "Shift_R",
+        "super" | "superleft" | "win" | "windows" | "cmd" | "command" => "Super_L",
+        "superright" => "Super_R",
+        "meta" => "Meta_L",
         "space" => "space",
         "tab" => "Tab",
         "backspace" => "BackSpace",
-        "delete" => "Delete",
+        "delete" | "del" => "Delete",
         "insert" => "Insert",
         "up" => "Up",
         "down" => "Down",
@@ -210,13 +236,27 @@ fn key_name(key: &str) -> Result<&str, Error> {
         "pageup" => "Page_Up",
         "pagedown" => "Page_Down",
         "capslock" => "Caps_Lock",
-        _ if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') => {
-            return Err(Error::invalid(format!(
-                "keys: {key:?} is no key's name, which has letters, digits and _ alone, such as \"plus\""
-            )));
-        }
-        _ => key,
-    })
+        "numlock" => "Num_Lock",
+        "scrolllock" => "Scroll_Lock",
+        "print" => "Print",
+        "pause" | "break" => "Pause",
+        "menu" => "Menu",
+        _ => "",
+    };
+    let is_function_key = || plain.strip_prefix('f').is_some_and(|number| number.parse::<u8>().is_ok());
+    if !named.is_empty() {
+        Ok(named.to_owned())
+    } else if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        Err(Error::invalid(format!(
+            "keys: {key:?} is no key's name, which has letters, digits and _ alone, such as \"plus\""
+        )))
+    } else if key.len() == 1 {
+        Ok(key.to_ascii_lowercase())
+    } else if is_function_key() {
+        Ok(key.to_ascii_uppercase())
+    } else {
+        Ok(key.to_owned())
+    }
 }
 
 #[cfg(test)]
@@ -226,8 +266,9 @@ mod tests {
     #[test]
     fn keys_have_short_names() {
         assert_eq!(
-            ["Enter", "ctrl", "F5", "a", "ISO_Level3_Shift"].map(|key| key_name(key).unwrap()),
-            ["Return", "Control_L", "F5", "a", "ISO_Level3_Shift"]
+            ["Enter", "ctrl", "F5", "f11", "a", "C", "_", "ISO_Level3_Shift", "Page_Up", "alt_right", "udiaeresis"]
+                .map(|key| key_name(key).unwrap()),
+            ["Return", "Control_L", "F5", "F11", "a", "c", "_", "ISO_Level3_Shift", "Page_Up", "Alt_R", "udiaeresis"]
         );
         for bad in ["", "a b", "ctrl+c", "--window"] {
             assert!(key_name(bad).is_err(), "{bad}");

@@ -24,8 +24,13 @@ const KEY_CHARACTERS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqr
 /// VNC's port, $3: the page's, $4: a window, or nothing; standard input: a key, or an empty line.
 const START: &str = r#"IFS= read -r key || exit 1
 command -v x11vnc > /dev/null || { echo 'x11vnc is not there' >&2; exit 127; }
-proxy=/opt/noVNC/utils/novnc_proxy; [ -x "$proxy" ] || proxy=$(command -v novnc_proxy) ||
-    { echo 'noVNC is not there' >&2; exit 127; }
+for proxy in "$(command -v novnc_proxy)" /opt/noVNC/utils/novnc_proxy /usr/share/novnc/utils/novnc_proxy ''; do
+    [ -x "$proxy" ] && break
+done
+[ -n "$proxy" ] || { echo 'noVNC is not there' >&2; exit 127; }
+proxy=$(readlink -f "$proxy"); web=${proxy%/*}/..
+# Without it noVNC would look for one on the internet.
+[ -d "${proxy%/*}/websockify" ] || command -v websockify > /dev/null || { echo 'websockify is not there' >&2; exit 127; }
 open() { (exec 3<> "/dev/tcp/127.0.0.1/$1") 2> /dev/null; }
 for port in "$2" "$3"; do
     open "$port" && { echo "port $port is taken: the stream runs already, or something else does" >&2; exit 3; }
@@ -34,12 +39,12 @@ args=(-display "$1" -forever -wait 50 -shared -rfbport "$2")
 [ -z "$4" ] || args+=(-id "$4")
 if [ -z "$key" ]; then args+=(-nopw); else
     umask 077; file=$(mktemp) || exit 1
-    printf '%s
-' "$key" > "$file"
+    printf '%s\n' "$key" > "$file"
     args+=(-passwdfile "rm:$file")
 fi
 setsid x11vnc "${args[@]}" > /dev/null 2>&1 < /dev/null & vnc=$!
-(cd "$(dirname "$proxy")/.." && exec setsid "$proxy" --vnc "localhost:$2" --listen "$3" --web .)     > /dev/null 2>&1 < /dev/null & page=$!
+pages=(); [ ! -e "$web/vnc.html" ] || pages=(--web "$web")
+setsid "$proxy" --vnc "localhost:$2" --listen "$3" "${pages[@]}" > /dev/null 2>&1 < /dev/null & page=$!
 for i in $(seq 100); do
     if open "$2" && open "$3"; then echo "$vnc $page"; exit 0; fi
     kill -0 $vnc 2> /dev/null && kill -0 $page 2> /dev/null || break
@@ -114,7 +119,7 @@ impl StartStream<'_> {
         match output.exit_code() {
             0 => {}
             3 => return Err(Error::new(ErrorKind::Conflict, ACTION, output.stderr_text().trim())),
-            _ => return Err(super::tool::failed(ACTION, "the stream's server", &output)),
+            _ => return Err(super::tool::failed(ACTION, "the stream's server", output)),
         }
         Ok(DesktopStream {
             sandbox: self.desktop.sandbox.clone(),
@@ -150,7 +155,7 @@ impl DesktopStream {
     /// The URL of the page that shows the desktop.
     pub fn url(&self) -> DesktopUrl {
         DesktopUrl {
-            base: format!("https://{}/vnc.html", self.sandbox.host(self.port)),
+            base: format!("{}/vnc.html", self.sandbox.page_url(self.port)),
             auto_connect: true,
             view_only: false,
             resize: "scale".to_owned(),

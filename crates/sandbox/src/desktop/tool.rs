@@ -39,14 +39,14 @@ impl<'a> Tool<'a> {
     pub(super) async fn run(self, action: &str) -> Result<CommandOutput, Error> {
         let program = self.program.clone();
         let output = self.ended(action, None).await?;
-        if output.success() { Ok(output) } else { Err(failed(action, &program, &output)) }
+        if output.success() { Ok(output) } else { Err(failed(action, &program, output)) }
     }
 
     /// As [`run`](Self::run), with this as its standard input.
     pub(super) async fn run_with_input(self, action: &str, input: &str) -> Result<CommandOutput, Error> {
         let program = self.program.clone();
         let output = self.ended(action, Some(input)).await?;
-        if output.success() { Ok(output) } else { Err(failed(action, &program, &output)) }
+        if output.success() { Ok(output) } else { Err(failed(action, &program, output)) }
     }
 
     /// Runs it to its end, whatever that is.
@@ -86,7 +86,8 @@ impl<'a> Tool<'a> {
     }
 }
 
-pub(super) fn failed(action: &str, program: &str, output: &CommandOutput) -> Error {
+/// The error of a program that did not do what it was to, with [what it wrote](Error::output).
+pub(super) fn failed(action: &str, program: &str, output: CommandOutput) -> Error {
     let stderr = output.stderr_text();
     let shown: String = stderr.trim().chars().filter(|c| !c.is_control() || *c == '\n').take(MAX_WORDS).collect();
     if output.exit_code() == 127 {
@@ -96,7 +97,7 @@ pub(super) fn failed(action: &str, program: &str, output: &CommandOutput) -> Err
         "" => format!("{program} ended with {}", output.exit.status),
         shown => format!("{program} ended with {}: {shown}", output.exit.status),
     };
-    Error::new(ErrorKind::CommandFailed, action, message)
+    Error::new(ErrorKind::CommandFailed, action, message).with_output(output)
 }
 
 /// envd says in words only that there is no such program.

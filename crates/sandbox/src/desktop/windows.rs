@@ -44,7 +44,7 @@ impl Desktop<'_> {
             0 => Ok(output.stdout_text().lines().map(str::to_owned).collect()),
             // What it ends with, without a word, when there is none.
             1 if output.stderr.is_empty() => Ok(Vec::new()),
-            _ => Err(failed(ACTION, "xdotool", &output)),
+            _ => Err(failed(ACTION, "xdotool", output)),
         }
     }
 
