@@ -7,6 +7,7 @@ mod client;
 mod commands;
 mod completions;
 mod convert;
+mod desktop;
 mod errors;
 mod feed;
 mod files;
@@ -38,6 +39,8 @@ mod _core {
     use super::commands::{Following, Input};
     #[pymodule_export]
     use super::completions::Completions;
+    #[pymodule_export]
+    use super::desktop::{Desktop, DesktopView, check_display};
     #[pymodule_export]
     use super::files::{Changes, FileUpload, Reading, Watcher};
     #[pymodule_export]

@@ -247,3 +247,7 @@ def test_the_import_is_all_that_changes() -> None:
     assert code_interpreter.Sandbox.default_template == official.Sandbox.default_template
     assert issubclass(code_interpreter.Sandbox, oncebox.Sandbox)
     assert code_interpreter.TimeoutException is oncebox.TimeoutException
+    client = code_interpreter.E2B(api_key="k", domain="example.com")
+    assert issubclass(client.Sandbox, code_interpreter.Sandbox)
+    assert issubclass(client.AsyncSandbox, code_interpreter.AsyncSandbox)
+    assert issubclass(client.Template, oncebox.Template)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import logging
 import shutil
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import oncebox
+from oncebox.testing import LocalServer
 from sides import Side, do
 
 pytestmark = [
@@ -111,3 +118,50 @@ async def test_credentials_are_in_no_text_and_no_file(side: Side) -> None:
     found = await do(sandbox.commands.run(f"grep -rl {PASSWORD} ~"))
     assert found.stdout != ""
     await do(sandbox.kill())
+
+
+class Guarded(BaseHTTPRequestHandler):
+    """A git server that wants credentials, and takes down all processes of this machine when it is shown some."""
+
+    shown: list[str] = []  # noqa: RUF012
+    processes: list[str] = []  # noqa: RUF012
+
+    def do_GET(self) -> None:
+        credentials = self.headers.get("authorization")
+        if credentials is not None:
+            Guarded.shown.append(credentials)
+            Guarded.processes.append(processes())
+        self.send_response(401)
+        self.send_header("www-authenticate", 'Basic realm="git"')
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def processes() -> str:
+    """Arguments and variables of all processes, those of sandboxes included."""
+    told: list[bytes] = []
+    for file in (file for name in ("cmdline", "environ") for file in Path("/proc").glob(f"[0-9]*/{name}")):
+        with contextlib.suppress(OSError):
+            told.append(file.read_bytes())
+    return b"".join(told).decode(errors="replace")
+
+
+async def test_credentials_are_in_no_log_and_no_process(side: Side, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    Guarded.shown, Guarded.processes = [], []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Guarded) as git, LocalServer(isolation=False) as server:
+        threading.Thread(target=git.serve_forever, daemon=True).start()
+        sandbox = await do(side.Sandbox.create(**server.options))
+        with pytest.raises(oncebox.GitAuthException) as caught:
+            await do(sandbox.git.clone(f"http://127.0.0.1:{git.server_port}/x.git", username="me", password=PASSWORD))
+        await do(sandbox.kill())
+        git.shutdown()
+    encoded = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
+    assert Guarded.shown[0] == f"Basic {encoded}", "git has them"
+    assert "git-remote-http" in Guarded.processes[0], "it is seen while it has them"
+    for text in [*Guarded.processes, caplog.text, str(caught.value), repr(caught.value), str(vars(caught.value))]:
+        assert PASSWORD not in text
+        assert encoded not in text

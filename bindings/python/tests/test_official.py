@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import oncebox
-from oncebox import code_interpreter
+from oncebox import code_interpreter, desktop
 
 e2b = pytest.importorskip("e2b")
 
@@ -18,6 +18,8 @@ e2b = pytest.importorskip("e2b")
 DIFFERENT = {
     ("Commands", "__init__", "*"): "made by the sandbox, from its own",
     ("Sandbox", "__init__", "*"): "private there too: sandboxes are made by create and connect",
+    ("DesktopSandbox", "__init__", "*"): "private there too: sandboxes are made by create and connect",
+    ("DesktopStream", "__init__", "*"): "made by the sandbox, from its own",
     ("Git", "__init__", "*"): "made by the sandbox, from its own",
     ("TemplateBuilder", "__init__", "*"): "made by the template",
     ("TemplateFinal", "__init__", "*"): "made by the template",
@@ -45,6 +47,7 @@ def pairs() -> list[tuple[str, Any, Any]]:
 
     official_code = pytest.importorskip("e2b_code_interpreter")
     of_code = ["Sandbox", "AsyncSandbox", "Context", "Execution", "ExecutionError", "Logs", "OutputMessage", "Result"]
+    official_desktop: Any = pytest.importorskip("e2b_desktop")
     from oncebox._async.commands import AsyncCommands
     from oncebox._async.filesystem import AsyncFilesystem
     from oncebox._async.pty import AsyncPty
@@ -70,6 +73,13 @@ def pairs() -> list[tuple[str, Any, Any]]:
         ("TemplateBuilder", oncebox.TemplateBuilder, builders.TemplateBuilder),
         ("TemplateFinal", oncebox.TemplateFinal, builders.TemplateFinal),
         *((name, getattr(code_interpreter, name), getattr(official_code, name)) for name in of_code),
+        ("E2B", code_interpreter.E2B, official_code.E2B),
+        ("DesktopSandbox", desktop.Sandbox, official_desktop.Sandbox),
+        # There is none in the official package: ours has the same names and arguments.
+        ("AsyncDesktopSandbox", desktop.AsyncSandbox, official_desktop.Sandbox),
+        ("DesktopStream", desktop.DesktopStream, official_desktop.main._VNCServer),
+        ("AsyncDesktopStream", desktop.AsyncDesktopStream, official_desktop.main._VNCServer),
+        ("E2B", desktop.E2B, official_desktop.E2B),
     ]
 
 
@@ -92,6 +102,9 @@ def test_every_method_and_argument_is_there(name: str, ours: Any, theirs: Any) -
         if (plain, member, "*") in DIFFERENT:
             continue
         if not hasattr(ours, member):
+            if member == "__enter__" and hasattr(ours, "__aenter__"):
+                # What is compared with a class that is not asynchronous.
+                continue
             wrong.append(f"{member} is missing")
             continue
         their, our = getattr(theirs, member), getattr(ours, member)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from typing_extensions import Unpack
 
@@ -21,6 +21,8 @@ E2BClientParams = ApiParams
 """Options of :class:`E2B`: those of every call."""
 
 C = TypeVar("C", bound=type[ClientFactory])
+
+_CLASSES = (Sandbox, AsyncSandbox, Template, AsyncTemplate, Volume, AsyncVolume, Secret, AsyncSecret)
 
 
 class E2B:
@@ -44,15 +46,24 @@ class E2B:
     Secret: type[Secret]
     AsyncSecret: type[AsyncSecret]
 
+    #: Its classes, before anything is bound to them.
+    _classes: ClassVar[tuple[type[ClientFactory], ...]] = _CLASSES
+
     def __init__(self, **opts: Unpack[E2BClientParams]) -> None:
         options = given(opts)
         # The key may come with the calls.
         client_for({**options, "keyless": True})
-        for base in (Sandbox, AsyncSandbox, Template, AsyncTemplate, Volume, AsyncVolume, Secret, AsyncSecret):
+        for base in self._classes:
             setattr(self, base.__name__, _bound(base, options))
 
     def __repr__(self) -> str:
         return "E2B()"
+
+
+def with_sandboxes(*sandboxes: type[ClientFactory]) -> tuple[type[ClientFactory], ...]:
+    """The classes of a client whose sandboxes are these."""
+    names = {sandbox.__name__ for sandbox in sandboxes}
+    return (*sandboxes, *(base for base in _CLASSES if base.__name__ not in names))
 
 
 def _bound(base: C, options: dict[str, Any]) -> C:

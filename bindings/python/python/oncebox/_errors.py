@@ -61,6 +61,9 @@ _ARGUMENT: dict[str, type[Exception]] = {
 #: What is being done when a template's files are sent.
 _UPLOAD = "upload the template's files"
 
+#: What is being done when a desktop is about to be streamed.
+_STREAM = "start the stream"
+
 #: Operations that talk to a sandbox itself: where it does not answer, that is what the official SDK says.
 _INSIDE = ("file", "process")
 
@@ -76,6 +79,8 @@ def _class(kind: str, data: dict[str, Any]) -> type[Exception]:
         return e.FileUploadException if data.get("action") == _UPLOAD else _OF_SUBJECT[subject]
     if kind == "NotFound":
         return e.NotFoundException
+    if kind == "Conflict" and data.get("action") == _STREAM:
+        return e.DesktopStreamException
     if kind == "NotDone":
         return e.SandboxUnreachableException if subject in _INSIDE else e.NotDoneException
     if kind == "OutcomeUnknown":

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-import time
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +18,8 @@ from ._operations import OperationTable
 from ._operations import table as operations_of
 from ._policy import RetryPolicy
 from ._reach import certificate, pem, proxy_of
+from ._run import sleep_async as sleep_async
+from ._run import sleep_sync as sleep_sync
 from .exceptions import Attempt, InvalidArgumentException, Outcome
 
 logger = logging.getLogger("oncebox")
@@ -255,20 +255,3 @@ def _is_refusal(error: BaseException) -> bool:
 
 AsyncSleep = Callable[[float], Awaitable[None]]
 Sleep = Callable[[float], None]
-
-
-async def sleep_async(delay: float) -> None:
-    """Sleeps in whichever event loop runs."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        import trio
-
-        await trio.sleep(delay)
-    else:
-        await asyncio.sleep(delay)
-
-
-def sleep_sync(delay: float) -> None:
-    """Sleeps."""
-    time.sleep(delay)

@@ -14,6 +14,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary, ref
@@ -49,6 +50,23 @@ async def run_async(operation: _core.Pending[T]) -> T:
     finally:
         if _core.has_log():
             log()
+
+
+async def sleep_async(delay: float) -> None:
+    """Sleeps in whichever event loop runs."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        import trio
+
+        await trio.sleep(delay)
+    else:
+        await asyncio.sleep(delay)
+
+
+def sleep_sync(delay: float) -> None:
+    """Sleeps."""
+    time.sleep(delay)
 
 
 logger = logging.getLogger("oncebox")

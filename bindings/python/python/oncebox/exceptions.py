@@ -166,6 +166,10 @@ class GuestUnresponsiveException(SandboxException):
     """The daemon inside the sandbox did not answer, so that it was not paused (409)."""
 
 
+class DesktopStreamException(SandboxException, RuntimeError):
+    """A desktop is streamed already, or is not, or asks for no key. Ours; the official package raises ``RuntimeError``."""
+
+
 class GitUpstreamException(SandboxException):
     """A git branch has no upstream, and nobody said where to push to or pull from."""
 

@@ -34,6 +34,9 @@ pub(super) use upload::{receive as receive_upload, upload_link};
 pub(super) const BASE: &str = "base";
 /// What SDKs of the code interpreter ask for: the same, since every sandbox has the interpreter's port.
 const CODE_INTERPRETER: &str = "code-interpreter-v1";
+/// What SDKs of desktops ask for: the same, since every sandbox has this machine's programs, those of a desktop included where
+/// they are installed.
+const DESKTOP: &str = "desktop";
 /// The tag that is meant where none is named.
 pub(super) const DEFAULT_TAG: &str = "default";
 /// Most templates of a server, snapshots included.
@@ -170,7 +173,7 @@ impl Templates {
         let tag = parsed.tag.as_deref().unwrap_or(DEFAULT_TAG);
         let Some(template) = self.find(&parsed.name) else {
             if tag == DEFAULT_TAG
-                && let Some(name) = [BASE, CODE_INTERPRETER].into_iter().find(|name| *name == parsed.name)
+                && let Some(name) = [BASE, CODE_INTERPRETER, DESKTOP].into_iter().find(|name| *name == parsed.name)
             {
                 return Ok(Source { template_id: name.to_owned(), alias: Some(name.to_owned()), ..Source::default() });
             }

@@ -3,5 +3,16 @@
 use oncebox::{Client, Error};
 
 pub(crate) async fn client() -> Result<Client, Error> {
-    if std::env::args().any(|arg| arg == "--local") { Client::local().await } else { Client::from_env() }
+    if std::env::args().all(|arg| arg != "--local") {
+        return Client::from_env();
+    }
+    // Code runs in kernels of this Python.
+    let Some(python) = std::env::var_os("ONCEBOX_PYTHON_WITH_IPYKERNEL") else { return Client::local().await };
+    match oncebox::local::LocalServer::builder().code_interpreter(python).start().await {
+        Ok(server) => Client::of(server),
+        Err(error) => {
+            eprintln!("{error}");
+            std::process::exit(1);
+        }
+    }
 }

@@ -67,6 +67,22 @@ impl<'a> Desktop<'a> {
         let desktop = Clone::clone(self);
         StartStream { desktop, vnc_port: VNC_PORT, port: PAGE_PORT, require_auth: false, window: None }
     }
+
+    /// The URL of the page that shows the desktop while it is streamed, by whomever. `port`: the page's; `None` is 6080.
+    pub fn stream_url(&self, port: Option<u16>) -> DesktopUrl {
+        page(self.sandbox, port.unwrap_or(PAGE_PORT))
+    }
+}
+
+/// Where a stream on this port of the sandbox is seen.
+fn page(sandbox: &Sandbox, port: u16) -> DesktopUrl {
+    DesktopUrl {
+        base: format!("{}/vnc.html", sandbox.page_url(port)),
+        auto_connect: true,
+        view_only: false,
+        resize: "scale".to_owned(),
+        key: None,
+    }
 }
 
 /// A stream about to be started: see [`Desktop::stream`].
@@ -154,13 +170,7 @@ pub struct DesktopStream {
 impl DesktopStream {
     /// The URL of the page that shows the desktop.
     pub fn url(&self) -> DesktopUrl {
-        DesktopUrl {
-            base: format!("{}/vnc.html", self.sandbox.page_url(self.port)),
-            auto_connect: true,
-            view_only: false,
-            resize: "scale".to_owned(),
-            key: None,
-        }
+        page(&self.sandbox, self.port)
     }
 
     /// The key that the page asks for; `None`: it asks for none.

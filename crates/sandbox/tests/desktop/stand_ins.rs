@@ -296,6 +296,8 @@ async fn a_stream_has_a_page_and_a_key_and_ends() {
     let base = format!("http://{page}-{}.localhost:", sandbox.id());
     let url = stream.url().build();
     assert!(url.starts_with(&base) && url.ends_with("/vnc.html?autoconnect=true&resize=scale"), "{url}");
+    assert_eq!(desktop.stream_url(Some(page)).build(), url);
+    assert!(desktop.stream_url(None).build().starts_with("http://6080-"));
     let url = stream.url().auto_connect(false).view_only(true).resize("off").auth_key(key.as_str()).build();
     assert!(url.ends_with(&format!("?autoconnect=false&resize=off&view_only=true&password={key}")), "{url}");
     let twice = desktop.stream().vnc_port(vnc).port(page).await.unwrap_err();

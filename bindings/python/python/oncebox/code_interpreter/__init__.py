@@ -18,6 +18,7 @@ from .._async.code_interpreter import AsyncSandbox as AsyncSandbox
 from .._sync.code_interpreter import Sandbox as Sandbox
 from . import charts as charts
 from . import models as models
+from ._client import E2B as E2B
 from .models import (
     Context,
     Execution,
