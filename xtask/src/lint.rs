@@ -1,5 +1,7 @@
 //! Formatting, clippy and documentation with warnings denied, and generated files that are current.
 
+mod blocks;
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -16,6 +18,7 @@ pub(crate) fn run_all(root: &Path) -> Result<(), String> {
         codegen::run(root, true),
         guarantees(root),
         links(root),
+        blocks::check(root),
         changelog::check(root),
         licences::check(root),
         licences::of_other_languages(root),

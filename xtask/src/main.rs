@@ -14,6 +14,7 @@ mod python;
 mod python_compat;
 mod setup;
 mod sim;
+mod site;
 mod soak;
 mod test;
 mod wasm;
@@ -37,6 +38,8 @@ const USAGE: &str = "usage: cargo xtask <task>
   wasm [--check]      build the policy for JavaScript as WebAssembly; with --check, compare it with the committed module
   setup --system      install what the tests need from Debian's packages
   sim --seeds N       client and server over a simulated network, for the seeds up to N
+  site [--pages]      the documentation as a site in target/site, with the references of each language whose tools are there;
+                      with --pages, without them
   soak --minutes N    clients under faults; descriptors, memory and calls under way are in the end what they were
   bench commands      10,000 commands at once over connections that are retired: none lost, none doubled
   bench policy        time and allocations of a decision
@@ -71,6 +74,8 @@ fn main() -> ExitCode {
         ["lint"] => lint::run_all(&root()),
         ["sim", "--seeds", seeds] => sim::run_all(&root(), seeds),
         ["soak", "--minutes", minutes] => soak::run_for(&root(), minutes),
+        ["site"] => site::build(&root(), true),
+        ["site", "--pages"] => site::build(&root(), false),
         ["setup", "--system"] => setup::system(),
         ["wasm"] => wasm::run_all(&root(), false),
         ["wasm", "--check"] => wasm::run_all(&root(), true),

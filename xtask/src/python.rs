@@ -75,11 +75,25 @@ fn test_all(root: &Path, python: &Path, skipped: &mut BTreeSet<String>) -> Resul
 
 /// The reference, from docstrings, in `target/python-docs`.
 fn docs(root: &Path, python: &Path) -> Result<(), String> {
-    let folder = target_folder(root).join("python-docs");
+    pdoc(root, python, &target_folder(root).join("python-docs"))
+}
+
+/// The same in a folder, of the package as it is now.
+pub(crate) fn reference(root: &Path, folder: &Path) -> Result<(), String> {
+    if !is_present("python3") {
+        return Err("no python3".to_owned());
+    }
+    let python = environment(root)?;
+    let wheel = build(root, &python, Profile::Dev)?;
+    install(&python, &wheel)?;
+    pdoc(root, &python, folder)
+}
+
+fn pdoc(root: &Path, python: &Path, folder: &Path) -> Result<(), String> {
     run(package(root, python)
         .args(["-m", "pdoc", "--docformat", "restructuredtext", "--output-directory"])
         .arg(folder)
-        .args(["oncebox", "oncebox.exceptions", "oncebox.testing"]))
+        .args(["oncebox", "oncebox.exceptions", "oncebox.testing", "oncebox.httpx", "oncebox.code_interpreter"]))
 }
 
 /// What the wheel depends on.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{cargo, is_present, run, run_watched};
-use crate::{compat, js, python};
+use crate::{compat, js, python, site};
 
 /// A test prints this, its name and the reason when a tool or a kernel feature that it needs is missing.
 const SKIP_MARK: &str = "SKIP ";
@@ -20,6 +20,7 @@ pub(crate) fn run_all(root: &Path, no_skip: bool) -> Result<(), String> {
     if report.failed.is_empty() {
         rust(root, &pythons(root), &mut report);
         report.take("documentation examples", run(&mut cargo(root, &["test", "--workspace", "--doc"])));
+        report.take("the site of the documentation", site::build(root, false));
         report.suite("the official SDKs and CLI on the local server", compat::run_all(root, false));
         let javascript = js::run_all(root, &mut report.skipped);
         report.suite("JavaScript", javascript);

@@ -29,7 +29,7 @@ pub(super) fn write(table: &Table, found: &FoundBy<'_>, per_call: &[Found]) -> R
         let _ = write!(page, "\n## {}\n\n{}\n\n", section.title, section.intro);
         let has_rust = section.id != "retry";
         let rust = if has_rust { " Rust |" } else { "" };
-        let _ = writeln!(page, "| option | default |{rust} Python | TypeScript | means |");
+        let _ = writeln!(page, "| option | means | default |{rust} Python | TypeScript |");
         let _ = writeln!(page, "|---|---|{}---|---|---|", if has_rust { "---|" } else { "" });
         for entry in &section.options {
             row(&mut page, section, entry, found, per_call, has_rust)?;
@@ -103,11 +103,11 @@ fn row(
     let rust = if has_rust { format!(" {} |", cell(Language::Rust)) } else { String::new() };
     let _ = writeln!(
         page,
-        "| {option} | {} |{rust} {} | {} | {} |",
+        "| {option} | {} | {} |{rust} {} | {} |",
+        meaning.replace('|', "\\|"),
         ways.join(", else "),
         cell(Language::Python),
-        cell(Language::TypeScript),
-        meaning.replace('|', "\\|")
+        cell(Language::TypeScript)
     );
     Ok(())
 }

@@ -150,6 +150,8 @@ fn arguments(text: &str) -> String {
         types.push(match kind {
             "impl Into<String>" => "String",
             "impl Into<Vec<u8>>" => "Vec<u8>",
+            // A parameter of the method, which the documentation of Rust tells more of.
+            kind if kind.len() == 1 => "async Fn",
             kind => kind.strip_prefix("impl ").unwrap_or(kind).split(" + ").next().unwrap_or(kind),
         });
     }
