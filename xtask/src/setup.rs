@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::command::{is_present, run};
 
 /// A program that some test needs, and the Debian package that has it.
-const TOOLS: [(&str, &str); 21] = [
+const TOOLS: [(&str, &str); 23] = [
     ("python3", "python3"),
     ("curl", "curl"),
     ("git", "git"),
@@ -34,6 +34,9 @@ const TOOLS: [(&str, &str); 21] = [
     ("xdg-open", "xdg-utils"),
     ("x11vnc", "x11vnc"),
     ("websockify", "websockify"),
+    // noVNC's own script looks for processes; the VNC client of the tests enciphers.
+    ("pgrep", "procps"),
+    ("openssl", "openssl"),
 ];
 
 /// Where Debian has the page that shows a desktop.
