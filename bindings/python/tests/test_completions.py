@@ -14,6 +14,7 @@ import pytest
 import trio
 
 from oncebox import _core, _run
+from oncebox._async.commands import AsyncCommands
 from oncebox._run import run_async, run_sync
 
 #: More than are taken at a time.
@@ -88,6 +89,39 @@ def test_a_loop_has_turns_while_very_many_end(client: _core.Client) -> None:
 
     seen = asyncio.run(work())
     assert max(after - before for before, after in itertools.pairwise(seen)) < COUNT / 4
+
+
+def test_a_loop_has_turns_while_very_many_commands_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = 0
+
+    class Core:
+        def run(self, line: str, options: object) -> None:
+            nonlocal begun
+            begun += 1
+            raise LookupError(line)
+
+    monkeypatch.setattr("oncebox._async.commands.timed", lambda _core, _timeout: Core())
+
+    async def work() -> list[int]:
+        commands, seen = AsyncCommands(None), []  # type: ignore[arg-type]
+        tasks = [asyncio.ensure_future(commands.run(str(number))) for number in range(COUNT)]
+        # One that gave up before its turn came.
+        await asyncio.sleep(0)
+        tasks[-1].cancel()
+        while begun < COUNT - 1:
+            seen.append(begun)
+            await asyncio.sleep(0)
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        # Each once, those before it first.
+        assert [str(end) for end in ends[:-1]] == [str(number) for number in range(COUNT - 1)]
+        assert isinstance(ends[-1], asyncio.CancelledError)
+        return [0, *seen, begun]
+
+    for _ in range(2):
+        begun = 0
+        seen = asyncio.run(work())
+        assert max(after - before for before, after in itertools.pairwise(seen)) < COUNT / 4
+    assert begun == COUNT - 1
 
 
 def descriptors() -> int:

@@ -25,6 +25,7 @@ HEADER = "# Written by tools/twin.py from _async/{name}: change it there.\n"
 NAMES = {
     "run_async": "run_sync",
     "call_async": "call_sync",
+    "turn_async": "turn_sync",
     "pieces_async": "pieces_sync",
     "_async": "_sync",
     "__aenter__": "__enter__",

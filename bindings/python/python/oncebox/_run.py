@@ -15,6 +15,7 @@ import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary, ref
@@ -79,6 +80,20 @@ def log() -> None:
     """Hands on what was said meanwhile. It is said on the IO thread, which never waits for Python."""
     for level, text in _core.take_log():
         logger.log(level, "%s", text)
+
+
+def turn_sync() -> None:
+    """A thread that begins something keeps nobody else from it."""
+
+
+async def turn_async() -> None:
+    """Waits for a later turn of the loop where very much was begun in this one. Of asyncio's; those of trio are as long as what
+    is begun in them."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    await _asyncio_port(loop).turn(loop)
 
 
 def call_sync(callback: Callable[[T], object], value: T) -> None:
@@ -151,6 +166,10 @@ class Background:
             self._scope.cancel()
 
 
+#: Commands that are begun in one turn of a loop. A program that begins ten thousand at a time has its timers kept meanwhile.
+_LOT = 128
+
+
 class _AsyncioPort:
     """Where the operations of one asyncio loop end.
 
@@ -162,6 +181,9 @@ class _AsyncioPort:
         self._completions = _core.Completions()
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._next = 0
+        #: What was begun in this turn of the loop, and who waits for a later one.
+        self._begun = 0
+        self._queue: deque[asyncio.Future[None]] = deque()
         loop.add_reader(self._completions.fileno(), self._drain)
 
     async def wait(self, operation: _core.Pending[T]) -> T:
@@ -178,6 +200,26 @@ class _AsyncioPort:
             finally:
                 self._waiting.pop(token, None)
         return operation.take()
+
+    async def turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._begun < _LOT:
+            if self._begun == 0:
+                loop.call_soon(self._next_turn)
+            self._begun += 1
+            return
+        future = loop.create_future()
+        self._queue.append(future)
+        await future
+
+    def _next_turn(self) -> None:
+        self._begun = 0
+        while self._queue and self._begun < _LOT:
+            future = self._queue.popleft()
+            if not future.done():
+                future.set_result(None)
+                self._begun += 1
+        if self._begun:
+            asyncio.get_running_loop().call_soon(self._next_turn)
 
     def _drain(self) -> None:
         for token in self._completions.take():

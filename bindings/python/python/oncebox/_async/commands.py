@@ -10,7 +10,7 @@ from .. import _types as t
 from .._command_result import CommandResult, encoded, result
 from .._input_base import AsyncInputBase
 from .._options import timed
-from .._run import run_async
+from .._run import run_async, turn_async
 from .._types import OutputHandler
 from .command_handle import AsyncCommandHandle
 
@@ -112,6 +112,7 @@ class AsyncCommands(AsyncInputBase):
         :raises OutputLostException: its stream was cut, and what it wrote meanwhile is lost; not of durable ones
         :raises TimeoutException: the sandbox killed it for its ``timeout``, or does not answer
         """
+        await turn_async()
         core = timed(self._core, request_timeout)
         options: dict[str, Any] = {
             "envs": envs,

@@ -11,7 +11,7 @@ from .. import _types as t
 from .._command_result import CommandResult, encoded, result
 from .._input_base import InputBase
 from .._options import timed
-from .._run import run_sync
+from .._run import run_sync, turn_sync
 from .._types import OutputHandler
 from .command_handle import CommandHandle
 
@@ -113,6 +113,7 @@ class Commands(InputBase):
         :raises OutputLostException: its stream was cut, and what it wrote meanwhile is lost; not of durable ones
         :raises TimeoutException: the sandbox killed it for its ``timeout``, or does not answer
         """
+        turn_sync()
         core = timed(self._core, request_timeout)
         options: dict[str, Any] = {
             "envs": envs,
