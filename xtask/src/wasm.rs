@@ -18,9 +18,11 @@ use crate::test::target_folder;
 /// Debian's compiler. The one of rustup comes first in the path.
 const RUSTC: &str = "/usr/bin/rustc";
 
-/// A panic is a trap, whose text would be an eighth of the module, and addresses take no more room than they need.
-const RUSTFLAGS: &str =
-    "-Zunstable-options -Cpanic=immediate-abort -Clink-arg=--compress-relocations -Clink-arg=--strip-all";
+/// A panic is a trap, whose text would be an eighth of the module, and addresses take no more room than they need. Nothing is
+/// inlined that makes the module larger, and what is copied is copied by one instruction, not field by field.
+const RUSTFLAGS: &str = "-Zunstable-options -Cpanic=immediate-abort -Clink-arg=--compress-relocations \
+    -Clink-arg=--strip-all -Cllvm-args=-inline-threshold=0 -Cllvm-args=-max-store-memcpy=1 \
+    -Cllvm-args=-max-store-memmove=1 -Cllvm-args=-max-store-memset=1";
 
 /// Small before quick: a decision takes less than what it decides about by orders of magnitude.
 const PROFILE: [(&str, &str); 1] = [("CARGO_PROFILE_RELEASE_OPT_LEVEL", "z")];
