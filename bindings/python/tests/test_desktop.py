@@ -205,7 +205,7 @@ async def test_a_desktop_that_does_not_start_leaves_no_sandbox(side: Side, serve
     assert await do(left.next_items()) == []
 
 
-def test_a_desktop_that_is_given_up_leaves_no_sandbox(server: LocalServer) -> None:
+def test_a_desktop_that_is_given_up_leaves_no_sandbox() -> None:
     query = oncebox.SandboxQuery(metadata={"case": "given up"})
 
     async def running() -> list[Any]:
@@ -224,16 +224,14 @@ def test_a_desktop_that_is_given_up_leaves_no_sandbox(server: LocalServer) -> No
             assert time.monotonic() < end, "it is left"
             await asyncio.sleep(0.05)
 
-    # Whatever asks for the display's size is not answered before the test is over.
-    server.set_faults({"rules": [{"on": ["start"], "fault": {"latency": 60}}]})
-    try:
+    # A server of its own, since what asks for the display's size is not answered before the test is over.
+    with LocalServer() as server:
+        server.set_faults({"rules": [{"on": ["start"], "fault": {"latency": 60}}]})
         asyncio.run(case())
-    finally:
-        server.clear_faults()
 
 
-async def test_wrong_arguments_are_refused_before_anything_is_sent(side: Side, server: LocalServer) -> None:
-    server.clear_effects()
+async def test_wrong_arguments_are_refused_before_anything_is_sent(side: Side, local_server: LocalServer) -> None:
+    server = local_server
     sandboxes = side.of(desktop, "Sandbox")
     for wrong in [
         {"resolution": (640,)},
