@@ -47,6 +47,11 @@ impl<T: Send + 'static> Feed<T> {
         };
         begin_with(py, next, convert)
     }
+
+    /// Gives the task up.
+    pub(crate) fn give_up(&self) {
+        self.task.abort();
+    }
 }
 
 impl<T> Drop for Feed<T> {

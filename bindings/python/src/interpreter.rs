@@ -95,6 +95,11 @@ impl Sandbox {
 
 #[pymethods]
 impl CodeRun {
+    /// Stops following it. The code may go on.
+    fn give_up(&self) {
+        self.feed.give_up();
+    }
+
     /// What came since the last time: `(kind, what)` each, at the end `("end", number)` or `("failed", exception)`. Empty when
     /// it has ended.
     fn next(&self, py: Python<'_>) -> PyResult<Pending> {

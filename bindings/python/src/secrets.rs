@@ -1,17 +1,14 @@
 //! Secrets: values go in, and never come out.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use oncebox::{Secret, SecretInfo};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
-use tokio::sync::Mutex;
+use pyo3::types::PyDict;
 
 use crate::client::Client;
 use crate::convert;
 use crate::errors::{self, Subject};
 use crate::options::{self, Options};
+use crate::pages::{Pages, Place, Turn};
 use crate::pending::{Pending, begin};
 
 #[pymethods]
@@ -30,7 +27,7 @@ impl Client {
             create = create.metadata(name, value);
         }
         options.finish()?;
-        begin(py, Subject::Secret, async move { create.await }, info)
+        begin(py, Subject::Secret, async move { create.await }, one)
     }
 
     /// Options: `metadata`.
@@ -47,12 +44,12 @@ impl Client {
             update = update.metadata(name, value);
         }
         options.finish()?;
-        begin(py, Subject::Secret, async move { update.await }, info)
+        begin(py, Subject::Secret, async move { update.await }, one)
     }
 
     fn secret_info(&self, py: Python<'_>, secret: &Bound<'_, PyAny>) -> PyResult<Pending> {
         let (client, secret) = (self.inner.clone(), options::text("secret", secret)?);
-        begin(py, Subject::Secret, async move { Secret::info(&client, &secret).await }, info)
+        begin(py, Subject::Secret, async move { Secret::info(&client, &secret).await }, one)
     }
 
     fn secret_exists(&self, py: Python<'_>, secret: &Bound<'_, PyAny>) -> PyResult<Pending> {
@@ -68,62 +65,68 @@ impl Client {
     /// The pages of all secrets. `limit`: so many a page; `token`: the page to begin at.
     fn secrets(&self, limit: Option<&Bound<'_, PyAny>>, token: Option<String>) -> PyResult<SecretPages> {
         let limit = limit.map(|limit| options::count("limit", limit)).transpose()?;
-        let (next, has_next) = (Arc::new(Mutex::new(token.unwrap_or_default())), Arc::new(AtomicBool::new(true)));
-        Ok(SecretPages { limit, next, has_next })
+        let turner = Turner { client: self.inner.clone(), limit, token: token.unwrap_or_default(), has_next: true };
+        Ok(SecretPages(Pages::new(turner, Subject::Secret)))
+    }
+}
+
+/// Asks for one page after the other, each with the client of its asker.
+struct Turner {
+    client: oncebox::Client,
+    limit: Option<u32>,
+    /// The next page's; empty for the first.
+    token: String,
+    has_next: bool,
+}
+
+impl Turn for Turner {
+    type Item = SecretInfo;
+
+    async fn turn(&mut self) -> Result<Option<Vec<SecretInfo>>, oncebox::Error> {
+        if !self.has_next {
+            return Ok(None);
+        }
+        let mut list = Secret::list(&self.client);
+        if let Some(limit) = self.limit {
+            list = list.page_size(limit);
+        }
+        let mut pages = list.next_token(self.token.as_str()).pages();
+        let page = pages.next().await?;
+        self.has_next = pages.next_token().is_some();
+        self.token = pages.next_token().unwrap_or_default().to_owned();
+        Ok(page)
+    }
+
+    fn place(&self) -> Place {
+        Place { has_next: self.has_next, next_token: Some(self.token.clone()).filter(|token| !token.is_empty()) }
+    }
+
+    fn ask_with(&mut self, client: &oncebox::Client) {
+        self.client = client.clone();
     }
 }
 
 /// The pages of a list of secrets.
 #[pyclass(frozen, module = "oncebox._core")]
-pub(crate) struct SecretPages {
-    limit: Option<u32>,
-    /// The next page's token, empty for the first. Whoever asks for a page holds it.
-    next: Arc<tokio::sync::Mutex<String>>,
-    has_next: Arc<AtomicBool>,
-}
+pub(crate) struct SecretPages(Pages<Turner>);
 
 #[pymethods]
 impl SecretPages {
     /// Whether there is another page.
     #[getter]
     fn has_next(&self) -> bool {
-        self.has_next.load(Ordering::Acquire)
+        self.0.place().has_next
     }
 
-    /// The next page's token; `None` before the first and after the last, and while a page is asked for.
+    /// The next page's token; `None` before the first and after the last.
     #[getter]
     fn next_token(&self) -> Option<String> {
-        let token = self.next.try_lock().ok()?.clone();
-        (self.has_next() && !token.is_empty()).then_some(token)
+        self.0.place().next_token
     }
 
     /// The next page, asked for by this client. After the last one: no secrets.
     fn next(&self, py: Python<'_>, client: &Client) -> PyResult<Pending> {
-        let mut list = Secret::list(&client.inner);
-        if let Some(limit) = self.limit {
-            list = list.page_size(limit);
-        }
-        let (next, has_next) = (Arc::clone(&self.next), Arc::clone(&self.has_next));
-        let page = async move {
-            let mut token = next.lock().await;
-            if !has_next.load(Ordering::Acquire) {
-                return Ok(Vec::new());
-            }
-            let mut pages = list.next_token(token.as_str()).pages();
-            let page = pages.next().await?;
-            match pages.next_token() {
-                Some(following) => *token = following.to_owned(),
-                None => has_next.store(false, Ordering::Release),
-            }
-            Ok::<_, oncebox::Error>(page.unwrap_or_default())
-        };
-        begin(py, Subject::Secret, page, |py, page| {
-            let list = PyList::empty(py);
-            for secret in page {
-                list.append(info(py, secret)?)?;
-            }
-            Ok(list.into_any().unbind())
-        })
+        self.0.next(py, client, info)
     }
 }
 
@@ -135,7 +138,11 @@ pub(crate) fn placeholder(py: Python<'_>, kind: &str, name: &Bound<'_, PyAny>) -
     text.map_err(|error| errors::raise(py, &error, Subject::Secret))
 }
 
-fn info(py: Python<'_>, secret: SecretInfo) -> PyResult<Py<PyAny>> {
+fn one(py: Python<'_>, secret: SecretInfo) -> PyResult<Py<PyAny>> {
+    Ok(info(py, secret)?.into_any().unbind())
+}
+
+fn info(py: Python<'_>, secret: SecretInfo) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("secret_id", secret.id)?;
     dict.set_item("name", secret.name)?;
@@ -143,5 +150,5 @@ fn info(py: Python<'_>, secret: SecretInfo) -> PyResult<Py<PyAny>> {
     dict.set_item("metadata", secret.metadata)?;
     dict.set_item("created_at", secret.created_at.as_microsecond())?;
     dict.set_item("updated_at", secret.updated_at.as_microsecond())?;
-    Ok(dict.into_any().unbind())
+    Ok(dict)
 }

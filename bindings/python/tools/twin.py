@@ -33,6 +33,7 @@ NAMES = {
     "__aiter__": "__iter__",
     "__anext__": "__next__",
     "aclose": "close",
+    "aclosing": "closing",
     "AsyncIterable": "Iterable",
     "AsyncIterator": "Iterator",
     "AsyncGenerator": "Generator",

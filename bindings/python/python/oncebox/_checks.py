@@ -53,3 +53,11 @@ def path(name: str, value: Any) -> str:
     if not isinstance(value, (str, os.PathLike)):
         raise InvalidArgumentException(f"{name}: a path is wanted, not {type(value).__name__}")
     return text(name, os.fspath(value))
+
+
+def one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
+    """One of these words."""
+    if value not in known:
+        raise InvalidArgumentException(f"{name}: {value!r} is none of {', '.join(map(repr, known))}")
+    found: str = value
+    return found

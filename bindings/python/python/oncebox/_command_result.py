@@ -52,5 +52,10 @@ def result(ended: dict[str, Any]) -> CommandResult[Any]:
 
 
 def encoded(data: str | bytes) -> bytes:
-    """What is written, as bytes."""
-    return data.encode() if isinstance(data, str) else bytes(data)
+    """What is written, as bytes. A number is none: ``bytes(5)`` would be five zeros."""
+    if isinstance(data, (str, bytes)):
+        return data.encode() if isinstance(data, str) else data
+    try:
+        return bytes(memoryview(data))
+    except TypeError:
+        raise TypeError(f"data: str or bytes are wanted, not {type(data).__name__}") from None

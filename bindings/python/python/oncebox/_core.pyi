@@ -203,6 +203,7 @@ class Changes:
 class CodeRun:
     """Code that runs."""
 
+    def give_up(self) -> None: ...
     def next(self) -> Pending[list[tuple[str, Any]]]: ...
 
 class Desktop:

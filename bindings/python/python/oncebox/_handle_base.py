@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,15 +20,20 @@ class HandleBase:
 
     _core: _core.Following
     _callbacks: dict[str, Callable[[Any], Any] | None]
+    #: What has come with a piece that was handed on, for who goes on from there.
+    _rest: deque[tuple[str, Any]]
 
     def __iter__(self) -> Iterator[Piece]:
         """What the command writes, piece by piece, until it ends.
 
         A piece is a triple of standard output, standard error and terminal output, of which one is there.
         """
-        while pieces := run_sync(self._core.next()):
-            for kind, what in pieces:
-                yield _piece(kind, what)
+        while True:
+            while self._rest:
+                yield _piece(*self._rest.popleft())
+            self._rest.extend(run_sync(self._core.next()))
+            if not self._rest:
+                return
 
     def wait(
         self,
@@ -47,11 +53,17 @@ class HandleBase:
         given = {"pty": on_pty, "stdout": on_stdout, "stderr": on_stderr}
         self._callbacks |= {kind: callback for kind, callback in given.items() if callback is not None}
         if any(callback is not None for callback in self._callbacks.values()):
+            while self._rest:
+                kind, what = self._rest.popleft()
+                callback = self._callbacks[kind]
+                if callback is not None:
+                    callback(what)
             self._hand_on()
         return result(run_sync(self._core.wait_for_end()))
 
     def _begin(self) -> None:
         """Nothing is taken before somebody asks."""
+        self._rest = deque()
 
     def _end(self) -> None:
         """Nothing is under way."""

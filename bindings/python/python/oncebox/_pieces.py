@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from typing import Any
 
 from ._command_result import encoded
@@ -11,7 +11,7 @@ from ._command_result import encoded
 PIECE = 64 * 1024
 
 
-def pieces_sync(data: Any) -> Iterator[bytes]:
+def pieces_sync(data: Any) -> Generator[bytes, None, None]:
     """The pieces of a file or an iterable."""
     if hasattr(data, "read"):
         while piece := data.read(PIECE):
@@ -29,7 +29,7 @@ def pieces_sync(data: Any) -> Iterator[bytes]:
             close()
 
 
-async def pieces_async(data: Any) -> AsyncIterator[bytes]:
+async def pieces_async(data: Any) -> AsyncGenerator[bytes, None]:
     """The pieces of a file, an iterable or an asynchronous one."""
     if hasattr(data, "read") or not hasattr(data, "__aiter__"):
         for piece in pieces_sync(data):

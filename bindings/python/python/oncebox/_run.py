@@ -17,6 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary, ref
 
@@ -114,6 +115,25 @@ def cancel_task(task: asyncio.Task[Any]) -> None:
         task.cancel()
 
 
+def is_cancellation(error: BaseException) -> bool:
+    """Whether it is how an event loop ends a task."""
+    if isinstance(error, asyncio.CancelledError):
+        return True
+    loaded: Any = sys.modules.get("trio")
+    return loaded is not None and isinstance(error, loaded.Cancelled)
+
+
+def shielded() -> AbstractContextManager[object]:
+    """Within it a task that was cancelled may wait once more."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        import trio
+
+        return trio.CancelScope(shield=True)
+    return nullcontext()
+
+
 class Background:
     """Something that goes on beside the task that started it. Its failure is told to who joins it."""
 
@@ -123,6 +143,7 @@ class Background:
         self._scope: trio.CancelScope | None = None
         self._ended: trio.Event | None = None
         self._task: asyncio.Task[None] | None = None
+        self._trio_task: trio.lowlevel.Task | None = None
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -143,6 +164,9 @@ class Background:
     async def _of_trio(self) -> None:
         assert self._scope is not None
         assert self._ended is not None
+        import trio.lowlevel
+
+        self._trio_task = trio.lowlevel.current_task()
         try:
             with self._scope:
                 await self._guarded()
@@ -157,6 +181,14 @@ class Background:
             await self._ended.wait()
         if self._failure is not None:
             raise self._failure
+
+    def is_here(self) -> bool:
+        """Whether it is what runs now."""
+        if self._task is not None:
+            return asyncio.current_task() is self._task
+        import trio.lowlevel
+
+        return self._trio_task is trio.lowlevel.current_task()
 
     def cancel(self) -> None:
         """Ends it."""

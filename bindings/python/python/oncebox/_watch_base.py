@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from . import _core
 from ._options import timed
-from ._run import Background, call_async, run_async, run_sync
+from ._run import Background, call_async, is_cancellation, logger, run_async, run_sync, shielded
 from ._types import FilesystemEvent, OutputHandler, filesystem_events
 
 
@@ -63,25 +62,46 @@ class AsyncWatchHandle:
         self._core = core
         self._on_event = on_event
         self._on_exit = on_exit
+        self._stopped = False
         self._background = Background(self._hand_on)
 
     async def _hand_on(self) -> None:
         end: Exception | None = None
         try:
-            while told := await run_async(self._core.next()):
+            while not self._stopped and (told := await run_async(self._core.next())):
                 for event in filesystem_events(told):
-                    await call_async(self._on_event, event)
+                    if not self._stopped:
+                        await call_async(self._on_event, event)
         except Exception as error:
             end = error
-        if self._on_exit is not None:
-            result: Any = self._on_exit(end)
-            if inspect.isawaitable(result):
-                await result
+        except BaseException as error:
+            # Stopped from outside, which is an end like any other.
+            if is_cancellation(error):
+                with shielded():
+                    await self._tell(None)
+            raise
+        await self._tell(end)
+
+    async def _tell(self, end: Exception | None) -> None:
+        if self._on_exit is None:
+            return
+        try:
+            await call_async(self._on_exit, end)
+        except Exception as error:
+            # There is nobody else to be told.
+            logger.warning("on_exit of a watch failed: %r", error)
 
     async def stop(self) -> None:
-        """Stops watching."""
+        """Stops watching. ``on_event`` is not called any more, and ``on_exit`` was, or, where one of them called this, will be
+        when that has returned."""
+        self._stopped = True
+        stopped = self._core.stop()
+        if self._background.is_here():
+            await run_async(stopped)
+            return
         self._background.cancel()
-        await run_async(self._core.stop())
+        await run_async(stopped)
+        await self._background.join()
 
 
 class AsyncWatchBase:

@@ -22,6 +22,8 @@ pub(crate) struct Input {
     pieces: Mutex<Option<mpsc::Sender<Bytes>>>,
     ended: watch::Receiver<Option<Result<(), Failure>>>,
     task: tokio::task::AbortHandle,
+    /// The process in which it was begun.
+    generation: u64,
 }
 
 impl Input {
@@ -55,7 +57,8 @@ impl Input {
             };
             tell.send_replace(Some(ended));
         });
-        Ok(Self { pieces: Mutex::new(Some(pieces)), ended, task: task.abort_handle() })
+        let (task, generation) = (task.abort_handle(), runtime::generation(py));
+        Ok(Self { pieces: Mutex::new(Some(pieces)), ended, task, generation })
     }
 }
 
@@ -99,6 +102,9 @@ fn closed() -> Failure {
 
 impl Drop for Input {
     fn drop(&mut self) {
-        self.task.abort();
+        // In a child process the task is not there to be aborted.
+        if Python::try_attach(|py| runtime::generation(py) == self.generation).unwrap_or(false) {
+            self.task.abort();
+        }
     }
 }

@@ -69,7 +69,7 @@ impl Sandbox {
     fn start_durable(&self, py: Python<'_>, line: &str, options: &Bound<'_, PyDict>) -> PyResult<Pending> {
         let options = Options::new(Some(options), py)?;
         let id = options.text("id")?;
-        let limit = options.count("spool_limit")?;
+        let limit: Option<u64> = options.whole("spool_limit", 0..=u64::MAX)?;
         let full = match options.text("when_full")?.as_deref() {
             None | Some("block") => WhenFull::Block,
             Some("kill") => WhenFull::Kill,
@@ -85,7 +85,7 @@ impl Sandbox {
                 start = start.id(id);
             }
             if let Some(limit) = limit {
-                start = start.spool_limit(limit.into());
+                start = start.spool_limit(limit);
             }
             start.await.map(|started| Following::durable(started, gather))
         };
@@ -96,8 +96,8 @@ impl Sandbox {
     fn attach(&self, py: Python<'_>, id: String, options: &Bound<'_, PyDict>) -> PyResult<Pending> {
         let options = Options::new(Some(options), py)?;
         let offsets = oncebox::Offsets {
-            stdout: options.count("stdout_offset")?.unwrap_or_default().into(),
-            stderr: options.count("stderr_offset")?.unwrap_or_default().into(),
+            stdout: options.whole("stdout_offset", 0..=u64::MAX)?.unwrap_or_default(),
+            stderr: options.whole("stderr_offset", 0..=u64::MAX)?.unwrap_or_default(),
         };
         let user = options.text("user")?;
         let gather = gather(&options)?;
@@ -130,10 +130,11 @@ impl Sandbox {
     fn connect_command(
         &self,
         py: Python<'_>,
-        pid: u32,
+        pid: &Bound<'_, PyAny>,
         terminal: bool,
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Pending> {
+        let pid = process(pid)?;
         let options = Options::new(Some(options), py)?;
         let gather = gather(&options)?;
         options.finish()?;
@@ -156,13 +157,13 @@ impl Sandbox {
     }
 
     /// `False`: there was no such process.
-    fn kill_command(&self, py: Python<'_>, pid: u32) -> PyResult<Pending> {
-        let sandbox = self.inner.clone();
+    fn kill_command(&self, py: Python<'_>, pid: &Bound<'_, PyAny>) -> PyResult<Pending> {
+        let (sandbox, pid) = (self.inner.clone(), process(pid)?);
         begin(py, Subject::Process, async move { sandbox.commands().kill(pid).await }, convert::flag)
     }
 
-    fn send_stdin(&self, py: Python<'_>, pid: u32, data: Vec<u8>, terminal: bool) -> PyResult<Pending> {
-        let (sandbox, data) = (self.inner.clone(), Bytes::from(data));
+    fn send_stdin(&self, py: Python<'_>, pid: &Bound<'_, PyAny>, data: Vec<u8>, terminal: bool) -> PyResult<Pending> {
+        let (sandbox, pid, data) = (self.inner.clone(), process(pid)?, Bytes::from(data));
         let sent = async move {
             match terminal {
                 true => sandbox.pty().send(pid, data).await,
@@ -176,21 +177,27 @@ impl Sandbox {
     fn stream_input(
         &self,
         py: Python<'_>,
-        pid: u32,
+        pid: &Bound<'_, PyAny>,
         terminal: bool,
         limit: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Input> {
         let limit = limit.map(|limit| crate::options::seconds("timeout", limit)).transpose()?;
-        Input::open(py, &self.inner, pid, terminal, limit.filter(|limit| !limit.is_zero()))
+        Input::open(py, &self.inner, process(pid)?, terminal, limit.filter(|limit| !limit.is_zero()))
     }
 
-    fn close_stdin(&self, py: Python<'_>, pid: u32) -> PyResult<Pending> {
-        let sandbox = self.inner.clone();
+    fn close_stdin(&self, py: Python<'_>, pid: &Bound<'_, PyAny>) -> PyResult<Pending> {
+        let (sandbox, pid) = (self.inner.clone(), process(pid)?);
         begin(py, Subject::Process, async move { sandbox.commands().close_stdin(pid).await }, |py, ()| Ok(py.None()))
     }
 
-    fn resize(&self, py: Python<'_>, pid: u32, cols: &Bound<'_, PyAny>, rows: &Bound<'_, PyAny>) -> PyResult<Pending> {
-        let (sandbox, size) = (self.inner.clone(), size(py, cols, rows)?);
+    fn resize(
+        &self,
+        py: Python<'_>,
+        pid: &Bound<'_, PyAny>,
+        cols: &Bound<'_, PyAny>,
+        rows: &Bound<'_, PyAny>,
+    ) -> PyResult<Pending> {
+        let (sandbox, pid, size) = (self.inner.clone(), process(pid)?, size(py, cols, rows)?);
         begin(py, Subject::Process, async move { sandbox.pty().resize(pid, size).await }, |py, ()| Ok(py.None()))
     }
 }
@@ -232,6 +239,11 @@ fn command(py: Python<'_>, command: Command, options: &Options<'_>) -> PyResult<
 fn gather(options: &Options<'_>) -> PyResult<Gather> {
     let limit = options.seconds("timeout")?.filter(|limit| !limit.is_zero());
     Ok(Gather { retain: options.flag("retain_output")?.unwrap_or(true), limit })
+}
+
+/// A process, by its number.
+fn process(pid: &Bound<'_, PyAny>) -> PyResult<u32> {
+    crate::options::count("pid", pid)
 }
 
 fn size(py: Python<'_>, cols: &Bound<'_, PyAny>, rows: &Bound<'_, PyAny>) -> PyResult<TerminalSize> {

@@ -16,6 +16,7 @@ use crate::convert;
 use crate::errors::{Failure, Subject};
 use crate::options::Options;
 use crate::pending::{Pending, begin, begin_with};
+use crate::runtime;
 use crate::sandbox::Sandbox;
 
 /// Changes that are handed to Python at a time, as far as they have come.
@@ -138,6 +139,8 @@ impl Changes {
 
     fn stop(&self, py: Python<'_>) -> PyResult<Pending> {
         let open = Arc::clone(&self.open);
-        begin_with(py, async move { *open.lock().await = None }, |py, ()| Ok(py.None()))
+        // A task of its own: it is carried out, whoever waits for that.
+        let stopped = runtime::handle(py)?.spawn(async move { *open.lock().await = None });
+        begin_with(py, async move { drop(stopped.await) }, |py, ()| Ok(py.None()))
     }
 }

@@ -16,6 +16,7 @@ use pyo3::types::{PyBytes, PyList};
 use super::failure::HttpFailure;
 use super::request_body::RequestBody;
 use crate::errors;
+use crate::kept::Kept;
 use crate::pending::{self, Pending};
 
 /// How much of a body is taken along with its head, where it is there already.
@@ -33,6 +34,8 @@ pub(crate) struct HttpResponse {
     /// The whole body, where it came with the head; taken once.
     whole: Mutex<Option<Bytes>>,
     trailers: Arc<Mutex<Option<HeaderMap>>>,
+    /// What came for a reader who had gone.
+    kept: Kept<Item>,
 }
 
 struct Reading {
@@ -58,7 +61,8 @@ impl HttpResponse {
         let trailers = Arc::new(Mutex::new(None));
         let mut reading = Reading { body: Some(body), first: None, failed: None };
         let whole = reading.take_along(&trailers).await;
-        Self { head, history, body: Arc::new(tokio::sync::Mutex::new(reading)), whole: Mutex::new(whole), trailers }
+        let (body, whole) = (Arc::new(tokio::sync::Mutex::new(reading)), Mutex::new(whole));
+        Self { head, history, body, whole, trailers, kept: Kept::default() }
     }
 }
 
@@ -182,34 +186,39 @@ impl HttpResponse {
     /// request's body is wanted. `within` is the longest that it may take, in seconds.
     #[pyo3(signature = (upload = None, within = None))]
     fn next(&self, py: Python<'_>, upload: Option<PyRef<'_, RequestBody>>, within: Option<f64>) -> PyResult<Pending> {
-        let (reading, trailers) = (self.body.clone(), self.trailers.clone());
+        let (reading, trailers, kept) = (self.body.clone(), self.trailers.clone(), self.kept.clone());
         let upload = upload.map(|upload| upload.shared());
+        let late = self.kept.clone();
         let item = async move {
             let mut reading = reading.lock().await;
-            match upload {
+            if let Some(item) = kept.again() {
+                return item;
+            }
+            kept.unless_taken(match upload {
                 None => reading.next(&trailers).await,
                 Some(upload) => tokio::select! {
                     biased;
                     item = reading.next(&trailers) => item,
                     () = upload.wanted_after_the_answer() => Item::Wanted,
                 },
-            }
+            })
         };
         let within = within.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO));
         let operation = async move {
             match within {
                 None => item.await,
                 Some(within) => tokio::time::timeout(within, item).await.unwrap_or_else(|_| {
-                    Item::Failed(HttpFailure::late("the response did not end before the call's deadline (timeout)"))
+                    let why = "the response did not end before the call's deadline (timeout)";
+                    late.unless_taken(Item::Failed(HttpFailure::late(why)))
                 }),
             }
         };
         pending::begin_with(py, operation, |py, item| {
-            Ok(match item {
-                Item::Piece(piece) => PyBytes::new(py, &piece).into_any().unbind(),
-                Item::End => py.None(),
-                Item::Wanted => py.Ellipsis(),
-                Item::Failed(failure) => Py::new(py, failure)?.into_any(),
+            Ok(match item.take() {
+                Some(Item::Piece(piece)) => PyBytes::new(py, &piece).into_any().unbind(),
+                Some(Item::End) | None => py.None(),
+                Some(Item::Wanted) => py.Ellipsis(),
+                Some(Item::Failed(failure)) => Py::new(py, failure)?.into_any(),
             })
         })
     }

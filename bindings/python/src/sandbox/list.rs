@@ -1,10 +1,7 @@
 //! Lists of sandboxes and snapshots, a page at a time.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use oncebox::{Error, Order, SandboxInfo, SandboxState, Snapshot};
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
@@ -12,6 +9,7 @@ use crate::client::Client;
 use crate::convert;
 use crate::errors::{Subject, invalid};
 use crate::options::{Options, text};
+use crate::pages::{Pages, Place, Turn};
 use crate::pending::{Pending, begin};
 
 #[pymethods]
@@ -59,7 +57,7 @@ impl Client {
             listing = listing.next_token(token);
         }
         options.finish()?;
-        Ok(SandboxPages(Pages::new(listing.pages())))
+        Ok(SandboxPages(Pages::new(listing.pages(), Subject::Other)))
     }
 
     /// Options: `sandbox_id`, `name`, `limit`, `next_token`.
@@ -80,7 +78,7 @@ impl Client {
             listing = listing.next_token(token);
         }
         options.finish()?;
-        Ok(SnapshotPages(Pages::new(listing.pages())))
+        Ok(SnapshotPages(Pages::new(listing.pages(), Subject::Other)))
     }
 
     /// `False`: there is no such snapshot.
@@ -95,25 +93,6 @@ fn page_size(py: Python<'_>, limit: u32) -> PyResult<u32> {
         return Ok(limit);
     }
     Err(invalid(py, format!("limit: {limit} is not from 1 to 100")))
-}
-
-/// Pages that are turned on the IO thread, and whose place is seen from elsewhere.
-struct Pages<P> {
-    turning: Arc<tokio::sync::Mutex<P>>,
-    place: Arc<Mutex<Place>>,
-}
-
-struct Place {
-    has_next: bool,
-    next_token: Option<String>,
-}
-
-/// What both kinds of pages can do.
-trait Turn: Send + 'static {
-    type Item: Send + 'static;
-    fn turn(&mut self) -> impl Future<Output = Result<Option<Vec<Self::Item>>, Error>> + Send;
-    fn place(&self) -> Place;
-    fn ask_with(&mut self, client: &oncebox::Client);
 }
 
 impl Turn for oncebox::Pages {
@@ -142,28 +121,6 @@ impl Turn for oncebox::SnapshotPages {
     }
 }
 
-impl<P: Turn> Pages<P> {
-    fn new(pages: P) -> Self {
-        let place = Arc::new(Mutex::new(pages.place()));
-        Self { turning: Arc::new(tokio::sync::Mutex::new(pages)), place }
-    }
-
-    /// With the options of this client.
-    fn next(&self, py: Python<'_>, client: &Client, convert: Convert<P::Item>) -> PyResult<Pending> {
-        let (turning, place, client) = (Arc::clone(&self.turning), Arc::clone(&self.place), client.inner.clone());
-        let turn = async move {
-            let mut pages = turning.lock().await;
-            pages.ask_with(&client);
-            let page = pages.turn().await;
-            *place.lock() = pages.place();
-            page
-        };
-        begin(py, Subject::Other, turn, move |py, page| convert::list(py, page.unwrap_or_default(), convert))
-    }
-}
-
-type Convert<T> = for<'py> fn(Python<'py>, T) -> PyResult<Bound<'py, PyDict>>;
-
 /// The pages of a list of sandboxes.
 #[pyclass(frozen, module = "oncebox._core")]
 pub(crate) struct SandboxPages(Pages<oncebox::Pages>);
@@ -172,12 +129,12 @@ pub(crate) struct SandboxPages(Pages<oncebox::Pages>);
 impl SandboxPages {
     #[getter]
     fn has_next(&self) -> bool {
-        self.0.place.lock().has_next
+        self.0.place().has_next
     }
 
     #[getter]
     fn next_token(&self) -> Option<String> {
-        self.0.place.lock().next_token.clone()
+        self.0.place().next_token
     }
 
     fn next(&self, py: Python<'_>, client: &Client) -> PyResult<Pending> {
@@ -193,12 +150,12 @@ pub(crate) struct SnapshotPages(Pages<oncebox::SnapshotPages>);
 impl SnapshotPages {
     #[getter]
     fn has_next(&self) -> bool {
-        self.0.place.lock().has_next
+        self.0.place().has_next
     }
 
     #[getter]
     fn next_token(&self) -> Option<String> {
-        self.0.place.lock().next_token.clone()
+        self.0.place().next_token
     }
 
     fn next(&self, py: Python<'_>, client: &Client) -> PyResult<Pending> {

@@ -72,16 +72,16 @@ impl Sandbox {
         self.inner.superseded_by()
     }
 
-    fn host(&self, port: u16) -> String {
-        self.inner.host(port)
+    fn host(&self, port: &Bound<'_, PyAny>) -> PyResult<String> {
+        Ok(self.inner.host(number(port)?))
     }
 
-    fn port_url(&self, py: Python<'_>, port: u16) -> PyResult<String> {
-        self.inner.port_url(port).map_err(|error| errors::raise(py, &error, Subject::Sandbox))
+    fn port_url(&self, py: Python<'_>, port: &Bound<'_, PyAny>) -> PyResult<String> {
+        self.inner.port_url(number(port)?).map_err(|error| errors::raise(py, &error, Subject::Sandbox))
     }
 
-    fn direct_url(&self, py: Python<'_>, port: u16) -> PyResult<String> {
-        self.inner.direct_url(port).map_err(|error| errors::raise(py, &error, Subject::Sandbox))
+    fn direct_url(&self, py: Python<'_>, port: &Bound<'_, PyAny>) -> PyResult<String> {
+        self.inner.direct_url(number(port)?).map_err(|error| errors::raise(py, &error, Subject::Sandbox))
     }
 
     /// A URL for one file: `upload` or download.
@@ -192,4 +192,9 @@ impl Sandbox {
         let sandbox = self.inner.clone();
         begin(py, Subject::Process, async move { sandbox.is_running().await }, convert::flag)
     }
+}
+
+/// A port's.
+fn number(port: &Bound<'_, PyAny>) -> PyResult<u16> {
+    options::whole("port", port, 0..=u16::MAX.into())
 }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import Literal, cast, overload
 
 from .. import _core
 from .. import _types as t
+from .._checks import one_of
 from .._options import timed
 from .._pieces import pieces_async
 from .._run import run_async
@@ -70,6 +72,7 @@ class AsyncFilesystem(AsyncWatchBase):
         :param stream_idle_timeout: seconds without a byte after which a stream is given up; 60 by default
         :raises FileNotFoundException: there is no such file
         """
+        one_of("format", format, ("text", "bytes", "stream"))
         core = timed(self._core, request_timeout)
         if format == "stream":
             return self._pieces(await run_async(core.stream_file(path, user, stream_idle_timeout)))
@@ -106,9 +109,10 @@ class AsyncFilesystem(AsyncWatchBase):
             return t.write_info(await run_async(core.write_file(path, whole, options)))
         upload = core.upload(path, options)
         try:
-            async for piece in pieces_async(data):
-                if not await run_async(upload.send(piece)):
-                    break
+            async with aclosing(pieces_async(data)) as pieces:
+                async for piece in pieces:
+                    if not await run_async(upload.send(piece)):
+                        break
         except BaseException:
             # What has come of it must not become the file.
             upload.abort()

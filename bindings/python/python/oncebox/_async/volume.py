@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import IO, Any, Literal, overload
 
 from typing_extensions import Self, Unpack
 
 from .. import _core
+from .._checks import one_of
 from .._command_result import encoded
 from .._either import either
 from .._options import ClientFactory, client_for
@@ -179,6 +181,7 @@ class AsyncVolume(VolumeContent, ClientFactory):
 
         :raises VolumePathNotFoundException: there is no such file
         """
+        one_of("format", format, ("text", "bytes", "stream"))
         core = self._content(opts)
         if format == "stream":
             idle = 60 if stream_idle_timeout is None else stream_idle_timeout
@@ -211,9 +214,10 @@ class AsyncVolume(VolumeContent, ClientFactory):
             return volume_entry(await run_async(core.write_file(path, encoded(data), options)))
         writing = core.begin_write(path, options)
         try:
-            async for piece in pieces_async(data):
-                if not await run_async(writing.send(piece)):
-                    break
+            async with aclosing(pieces_async(data)) as pieces:
+                async for piece in pieces:
+                    if not await run_async(writing.send(piece)):
+                        break
         except BaseException:
             writing.cancel()
             raise

@@ -82,27 +82,32 @@ class Sandbox(Base):
         core = timed(self._core, request_timeout)
         options = {"language": language, "context": context and context.id, "envs": envs, "timeout": timeout}
         run, execution = core.run_code(code, options), Execution([], Logs([], []))
-        while told := run_sync(run.next()):
-            for kind, what in told:
-                if kind == "failed":
-                    raise what
-                if kind == "end":
-                    execution.execution_count = what
-                elif kind == "result":
-                    result = result_of(what)
-                    execution.results.append(result)
-                    if on_result is not None:
-                        call_sync(on_result, result)
-                elif kind == "error":
-                    execution.error = ExecutionError(*what)
-                    if on_error is not None:
-                        call_sync(on_error, execution.error)
-                else:
-                    is_error = kind == "stderr"
-                    (execution.logs.stderr if is_error else execution.logs.stdout).append(what[0])
-                    listener = on_stderr if is_error else on_stdout
-                    if listener is not None:
-                        call_sync(listener, OutputMessage(what[0], what[1], is_error))
+        try:
+            while told := run_sync(run.next()):
+                for kind, what in told:
+                    if kind == "failed":
+                        raise what
+                    if kind == "end":
+                        execution.execution_count = what
+                    elif kind == "result":
+                        result = result_of(what)
+                        execution.results.append(result)
+                        if on_result is not None:
+                            call_sync(on_result, result)
+                    elif kind == "error":
+                        execution.error = ExecutionError(*what)
+                        if on_error is not None:
+                            call_sync(on_error, execution.error)
+                    else:
+                        is_error = kind == "stderr"
+                        (execution.logs.stderr if is_error else execution.logs.stdout).append(what[0])
+                        listener = on_stderr if is_error else on_stdout
+                        if listener is not None:
+                            call_sync(listener, OutputMessage(what[0], what[1], is_error))
+        except BaseException:
+            # Cancelled, or a callback failed: nobody follows it any more.
+            run.give_up()
+            raise
         return execution
 
     def create_code_context(

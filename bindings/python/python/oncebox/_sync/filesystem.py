@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Literal, cast, overload
 
 from .. import _core
 from .. import _types as t
+from .._checks import one_of
 from .._options import timed
 from .._pieces import pieces_sync
 from .._run import run_sync
@@ -71,6 +73,7 @@ class Filesystem(WatchBase):
         :param stream_idle_timeout: seconds without a byte after which a stream is given up; 60 by default
         :raises FileNotFoundException: there is no such file
         """
+        one_of("format", format, ("text", "bytes", "stream"))
         core = timed(self._core, request_timeout)
         if format == "stream":
             return self._pieces(run_sync(core.stream_file(path, user, stream_idle_timeout)))
@@ -107,9 +110,10 @@ class Filesystem(WatchBase):
             return t.write_info(run_sync(core.write_file(path, whole, options)))
         upload = core.upload(path, options)
         try:
-            for piece in pieces_sync(data):
-                if not run_sync(upload.send(piece)):
-                    break
+            with closing(pieces_sync(data)) as pieces:
+                for piece in pieces:
+                    if not run_sync(upload.send(piece)):
+                        break
         except BaseException:
             # What has come of it must not become the file.
             upload.abort()

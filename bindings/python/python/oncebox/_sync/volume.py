@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator
+from contextlib import closing
 from typing import IO, Any, Literal, overload
 
 from typing_extensions import Self, Unpack
 
 from .. import _core
+from .._checks import one_of
 from .._command_result import encoded
 from .._either import either
 from .._options import ClientFactory, client_for
@@ -180,6 +182,7 @@ class Volume(VolumeContent, ClientFactory):
 
         :raises VolumePathNotFoundException: there is no such file
         """
+        one_of("format", format, ("text", "bytes", "stream"))
         core = self._content(opts)
         if format == "stream":
             idle = 60 if stream_idle_timeout is None else stream_idle_timeout
@@ -212,9 +215,10 @@ class Volume(VolumeContent, ClientFactory):
             return volume_entry(run_sync(core.write_file(path, encoded(data), options)))
         writing = core.begin_write(path, options)
         try:
-            for piece in pieces_sync(data):
-                if not run_sync(writing.send(piece)):
-                    break
+            with closing(pieces_sync(data)) as pieces:
+                for piece in pieces:
+                    if not run_sync(writing.send(piece)):
+                        break
         except BaseException:
             writing.cancel()
             raise
