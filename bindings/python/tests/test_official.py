@@ -40,6 +40,7 @@ def pairs() -> list[tuple[str, Any, Any]]:
     import e2b.sandbox_async.commands.command as async_commands
     import e2b.sandbox_async.commands.pty as async_pty
     import e2b.sandbox_async.filesystem.filesystem as async_files
+    import e2b.sandbox_async.git as async_git
     import e2b.sandbox_sync.commands.command as commands
     import e2b.sandbox_sync.commands.pty as pty
     import e2b.sandbox_sync.filesystem.filesystem as files
@@ -70,6 +71,7 @@ def pairs() -> list[tuple[str, Any, Any]]:
         ("AsyncFilesystem", AsyncFilesystem, async_files.Filesystem),
         ("Pty", Pty, pty.Pty),
         ("AsyncPty", AsyncPty, async_pty.Pty),
+        ("AsyncGit", oncebox.AsyncGit, async_git.Git),
         ("TemplateBuilder", oncebox.TemplateBuilder, builders.TemplateBuilder),
         ("TemplateFinal", oncebox.TemplateFinal, builders.TemplateFinal),
         *((name, getattr(code_interpreter, name), getattr(official_code, name)) for name in of_code),
@@ -125,6 +127,14 @@ def test_every_method_and_argument_is_there(name: str, ours: Any, theirs: Any) -
             elif parameter.kind is parameter.POSITIONAL_OR_KEYWORD and positional[place : place + 1] != [own.name]:
                 wrong.append(f"{member}: {parameter.name} is not argument {place + 1}")
     assert wrong == []
+
+
+@pytest.mark.parametrize("name", ["AsyncCommands", "AsyncFilesystem", "AsyncGit", "AsyncPty"])
+def test_what_is_awaited_there_is_awaited_here(name: str) -> None:
+    ((ours, theirs),) = [(ours, theirs) for known, ours, theirs in pairs() if known == name]
+    awaited = {member for member in members(theirs) if inspect.iscoroutinefunction(getattr(theirs, member))}
+    assert len(awaited) >= 3
+    assert awaited == {member for member in members(theirs) if inspect.iscoroutinefunction(getattr(ours, member))}
 
 
 def test_every_name_is_there_or_says_where_it_is() -> None:
