@@ -17,7 +17,6 @@ PAGE = (Path(__file__).parents[3] / "docs" / "python.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
 (TABLE,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
 
-
 #: What the example of desktops needs.
 DESKTOP = ("Xvfb", "xdotool", "scrot", "x11vnc", "websockify")
 
@@ -49,10 +48,6 @@ def test_an_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) 
         code = code.replace(launch, "")
     if runs_code:
         pytest.importorskip("ipykernel")
-    if "oncebox.desktop" in code:
-        missing = [name for name in ("Xvfb", "xdotool", "scrot", "x11vnc", "websockify") if shutil.which(name) is None]
-        if missing:
-            pytest.skip(f"not installed: {missing}")
     if "run_fleet" in code:
         # A hundred are for a machine with nothing else to do.
         assert "run_fleet(100, work, concurrency=20" in code
