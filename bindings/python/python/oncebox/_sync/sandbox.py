@@ -15,13 +15,13 @@ from typing import Any
 from typing_extensions import Self, Unpack
 
 from .. import _types as t
-from .._connection_config import ConnectionConfig
 from .._core import Sandbox as CoreSandbox
 from .._dual import Target, dual, dual_or_all
 from .._network import iam_json, is_filesystem_only, lifecycle_options, network_json
-from .._options import ClientFactory, client_for, is_debug, with_options
+from .._options import client_for, is_debug, with_options
 from .._params import ApiParams
 from .._run import run_sync
+from .._sandbox_base import SandboxBase
 from ..exceptions import SandboxException
 from .commands import Commands
 from .filesystem import Filesystem
@@ -33,7 +33,7 @@ from .pty import Pty
 _DEBUG_ID = "debugsandboxid"
 
 
-class Sandbox(ClientFactory):
+class Sandbox(SandboxBase):
     """A sandbox: a machine of its own in which commands run and files live.
 
     Made by :meth:`create`, found by :meth:`connect` or :meth:`list`. As a context manager it is killed at the end::
@@ -47,11 +47,6 @@ class Sandbox(ClientFactory):
     default_template = "base"
     default_mcp_template = "mcp-gateway"
     default_sandbox_timeout = 300
-    mcp_port = 50005
-    envd_port = 49983
-
-    _core: CoreSandbox
-    _options: dict[str, Any]
 
     def __init__(self, **_: Any) -> None:
         raise TypeError(f"use {type(self).__name__}.create() or {type(self).__name__}.connect()")
@@ -336,73 +331,11 @@ class Sandbox(ClientFactory):
         core = with_options(self._core, self._options, {"request_timeout": request_timeout})
         return run_sync(core.is_running())
 
-    def download_url(self, path: str, user: str | None = None, use_signature_expiration: int | None = None) -> str:
-        """A URL from which anybody can read one file.
-
-        :param use_signature_expiration: for so many seconds from now; as long as the sandbox lives by default
-        """
-        return self._core.file_url(False, path, user, use_signature_expiration)
-
-    def upload_url(self, path: str, user: str | None = None, use_signature_expiration: int | None = None) -> str:
-        """A URL to which anybody can write one file, by POST.
-
-        :param use_signature_expiration: for so many seconds from now; as long as the sandbox lives by default
-        """
-        return self._core.file_url(True, path, user, use_signature_expiration)
-
-    def get_host(self, port: int) -> str:
-        """The host name under which a port of the sandbox is reached from outside."""
-        return self._core.host(port)
-
-    def get_mcp_url(self) -> str:
-        """The URL of the sandbox's MCP gateway."""
-        return f"https://{self.get_host(self.mcp_port)}/mcp"
-
     def get_mcp_token(self) -> str | None:
         """The token of the sandbox's MCP gateway."""
         if self._mcp_token is None:
             self._mcp_token = self.files.read("/etc/mcp-gateway/.token", user="root")
         return self._mcp_token
-
-    @property
-    def sandbox_id(self) -> str:
-        """Its id."""
-        return self._core.id
-
-    @property
-    def sandbox_domain(self) -> str:
-        """The domain below which it is reached."""
-        return self._core.domain or self.connection_config.domain
-
-    @property
-    def traffic_access_token(self) -> str | None:
-        """What its ports want as ``E2B-Traffic-Access-Token``, where its traffic is not public."""
-        return self._core.traffic_access_token
-
-    @property
-    def connection_config(self) -> ConnectionConfig:
-        """The options it was made with."""
-        return ConnectionConfig(**self._options)
-
-    @property
-    def envd_api_url(self) -> str:
-        """The base URL of the daemon inside."""
-        return self._core.port_url(self.envd_port)
-
-    @property
-    def envd_direct_url(self) -> str:
-        """The same without headers that say which sandbox is meant, where that can be."""
-        return self._core.direct_url(self.envd_port)
-
-    @property
-    def intent(self) -> str | None:
-        """The intent of the create that made it, where this process made it. Ours."""
-        return self._core.intent
-
-    @property
-    def superseded_by(self) -> str | None:
-        """Where two sandboxes were made for one intent, and this is not the one that stays: the id of the other. Ours."""
-        return self._core.superseded_by
 
     @property
     def commands(self) -> Commands:
@@ -423,9 +356,6 @@ class Sandbox(ClientFactory):
     def pty(self) -> Pty:
         """Its terminals."""
         return self._pty
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.sandbox_id!r})"
 
     def __enter__(self) -> Self:
         return self
