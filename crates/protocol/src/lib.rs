@@ -54,6 +54,7 @@
 //! [`runtime_errors`] tells what an error of JavaScript's `fetch` proves.
 #![deny(missing_docs)]
 
+pub mod answers;
 pub mod edge;
 mod error_body;
 #[cfg(feature = "openapi")]

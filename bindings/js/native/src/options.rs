@@ -8,6 +8,8 @@ use oncebox_transport::{CallOptions, Client, ClientBuilder, HttpVersion, Proxy, 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::answers::SandboxAnswers;
+
 /// Options of a client. What is not given is the transport's default.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
@@ -180,6 +182,8 @@ pub(crate) struct CallSettings {
     mints: bool,
     reconciles: bool,
     bulk: bool,
+    /// The answer may be that of the proxy in front of sandboxes, or an error that a stream begins with.
+    edge: bool,
     /// The response is read whole, within the attempt.
     pub(crate) collect: bool,
     /// Each attempt is told when it ends.
@@ -205,6 +209,9 @@ impl CallSettings {
         options = with_times(options, times)?;
         if let Some(permit) = self.permit {
             options = options.permit(permit);
+        }
+        if self.edge {
+            options = options.answer_reader(&SandboxAnswers);
         }
         Ok(if self.bulk { options.class(TrafficClass::Bulk) } else { options })
     }

@@ -35,6 +35,11 @@ export interface CallPlan {
   readonly reconciles?: boolean | undefined;
   /** A large transfer, which shares no connection with commands. */
   readonly bulk?: boolean | undefined;
+  /**
+   * The answer may be that of the proxy in front of sandboxes, or a stream that begins with an error: its begin is read before it is
+   * judged.
+   */
+  readonly edge?: boolean | undefined;
   /** The response is read whole within the attempt: one that is cut is an unknown outcome, not a broken stream. */
   readonly collect?: boolean | undefined;
   /** Is told of each attempt as it ends. `number` counts from 1. */

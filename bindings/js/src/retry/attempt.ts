@@ -5,6 +5,7 @@ import type { Engine } from '../policy/engine.ts';
 import type { Outcome, Responded } from '../policy/types.ts';
 import { ABORTED, orAborted } from './clock.ts';
 import { edgeAnswer } from './edge.ts';
+import { isConnectStream, looked } from './envelope.ts';
 import { shownText } from './log.ts';
 import type { FetchInput } from './request.ts';
 import { classifyThrown } from './runtime-errors.ts';
@@ -91,6 +92,14 @@ export function discard(response: Response): void {
 async function answered(response: Response, making: Making, limit: Limit): Promise<Made> {
   const { reading, engine } = making;
   const base = responded(response, engine);
+  if (reading.read === 'stream' && reading.edge && isConnectStream(response)) {
+    const { response: all, said } = await looked(response, (reader) => piece(reader, limit));
+    if (making.watch.signal?.aborted || limit.passed) {
+      discard(all);
+      return ended(making.watch, limit);
+    }
+    return { response: all, outcome: { ...base, ...said } };
+  }
   if (reading.read === 'stream') {
     return { response, outcome: { ...base, edge: reading.edge ? await edgeOf(response, limit) : undefined } };
   }
@@ -121,6 +130,12 @@ export function responded(response: Response, engine: Engine): Responded {
     retryAfter: engine.retryAfter(headers.get('retry-after'), headers.get('date'), clock),
     shouldRetry: engine.shouldRetry(headers.get('should-retry')),
   };
+}
+
+/** The next piece of a body; `undefined`: there is none, or the limit came first. */
+async function piece(reader: ReadableStreamDefaultReader<Uint8Array>, limit: Limit): Promise<Uint8Array | undefined> {
+  const next = await orAborted(reader.read(), limit.signal);
+  return next === ABORTED || next.done ? undefined : next.value;
 }
 
 /** What the proxy in front of sandboxes says. The response itself stays unread. */

@@ -49,7 +49,7 @@ export async function makeCall(call: Call, means: Means): Promise<Answer> {
   const began = means.now();
   const seconds = (): number => Math.max(0, (means.now() - began) / 1000);
   try {
-    const answer = isHandedOver(call, means)
+    const answer = isHandedOver(means)
       ? await handOver(call, means, engine, (attempt) => telling.attempt(attempt))
       : await ownLoop(call, means, engine, telling);
     telling.answered(answer.response.status, answer.attempts, seconds());

@@ -8,12 +8,11 @@ import type { Answer, Call, Means } from './call.ts';
 import { type Attempt, withHistory } from './history.ts';
 
 /**
- * Whether a call is handed over. It is not where time and chance are the caller's, and where an answer has to be read before it
- * is judged: the loop here then makes single attempts, by the same transport. A body that is a stream is handed over all the
- * same: here it could be sent but once, and after an answer it is not repeated anywhere.
+ * Whether a call is handed over. It is not where time and chance are the caller's: the loop here then makes single attempts, by the
+ * same transport.
  */
-export function isHandedOver(call: Call, means: Means): boolean {
-  return means.ownClock && runsCalls(means.fetch) && (!call.reading.edge || call.request.body === 'stream');
+export function isHandedOver(means: Means): boolean {
+  return means.ownClock && runsCalls(means.fetch);
 }
 
 /** Makes a call. What it throws is what {@link makeCall} would throw. */
@@ -33,6 +32,7 @@ export async function handOver(
     attemptTimeout: timeouts.attemptTimeoutMs,
     readIdleTimeout: readIdleTimeout(reading),
     collect: whole,
+    edge: reading.edge,
     onAttempt: (record, number) => log(attemptOf(record, number)),
   };
   const [input, init] = request.make(1, request.signal);
