@@ -46,7 +46,10 @@ function address(text: string): string {
 }
 
 function normalized(method: string): string {
+  // It is written on a line of its own, to the addon and to servers.
+  if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(method)) throw new TypeError(`${JSON.stringify(method)} is no method`);
   const capitals = method.toUpperCase();
+  if (['CONNECT', 'TRACE', 'TRACK'].includes(capitals)) throw new TypeError(`${method} is a method that fetch forbids`);
   return NORMALIZED.has(capitals) ? capitals : method;
 }
 

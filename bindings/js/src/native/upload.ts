@@ -17,13 +17,14 @@ export interface Upload {
 export function upload(addon: Addon, hub: Hub, source: ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>): Upload {
   let ended = false;
   let taken: (() => void) | undefined;
+  // First of all: one that is being read by somebody else throws, and nobody may wait for news of it.
+  const pieces = reading(source);
   const number = hub.listen(({ kind }) => {
     if (kind === Kind.Unwanted) {
       abandon(new DOMException('the rest of the body is not wanted', 'AbortError'));
     }
     taken?.();
   });
-  const pieces = reading(source);
   const native = new addon.NativeUpload(hub.port, number);
   const abandon = (reason: unknown) => {
     // A call that was not even begun never says that it wants nothing more.

@@ -1,6 +1,10 @@
+import { runsCalls } from '../native/protocol.ts';
 import type { CallFacts, Policy } from '../policy/types.ts';
+import { discard } from './attempt.ts';
 import { type Means, makeCall } from './call.ts';
 import { sleep } from './clock.ts';
+import { type Attempt, attemptsOf, withHistory } from './history.ts';
+import { shown } from './log.ts';
 import { type Operation, permitOf, permitOfMethod } from './operations.ts';
 import {
   DEFAULT_REQUEST_TIMEOUT_MS,
@@ -12,7 +16,8 @@ import {
   validateEnvironment,
 } from './options.ts';
 import { Origins } from './origins.ts';
-import { type FetchInput, repeatable } from './request.ts';
+import { type Given, isFollowedHere, redirected, shownRedirects, withEarlier } from './redirects.ts';
+import { type FetchInput, type Repeatable, repeatable } from './request.ts';
 
 const IDEMPOTENCY_KEY = 'Idempotency-Key';
 
@@ -50,34 +55,70 @@ export function withRetry(fetch?: typeof globalThis.fetch, options: RetryOptions
     attemptTimeoutMs: given.attemptTimeoutMs ?? 0,
   };
   let policy: Policy | undefined;
-  const retrying = async (input: FetchInput, init?: RequestInit): Promise<Response> => {
-    const send = fetch ?? globalThis.fetch;
-    if (send === retrying) throw new TypeError('fetch: the global fetch is this one; give withRetry the one to use');
-    // What no fetch of this runtime takes is its own to refuse, once.
-    if (send === globalThis.fetch && !isValid(input, init)) return send(input, init);
-    const plain = repeatable(input, init);
-    const operation = given.operations?.find(plain.method, pathBelow(plain.url, given.basePath ?? ''));
-    const key = plain.headers.has(IDEMPOTENCY_KEY)
-      ? undefined
-      : given.idempotencyKey?.({ method: plain.method, url: plain.url, operation });
-    const request = key === undefined ? plain : repeatable(input, init, { [IDEMPOTENCY_KEY]: key });
+  /** Makes one call, within what is left of its time. */
+  const call = async (send: typeof globalThis.fetch, request: Repeatable, leftMs: number): Promise<Response> => {
+    const operation = given.operations?.find(request.method, pathBelow(request.url, given.basePath ?? ''));
+    const hasKey = request.headers.has(IDEMPOTENCY_KEY);
     const { response } = await makeCall(
       {
         request,
         operation: operation?.id,
-        facts: factsOf(
-          request.method,
-          operation,
-          request.headers.has(IDEMPOTENCY_KEY),
-          given.idempotencyKeys ?? 'auto',
-        ),
+        facts: factsOf(request.method, operation, hasKey, given.idempotencyKeys ?? 'auto'),
         policy: (engine) => (policy ??= policyOf(engine, given)),
-        timeouts,
+        timeouts: { ...timeouts, requestTimeoutMs: leftMs },
         reading: { read: 'stream', maxBytes: 0, edge: false },
       },
       { ...means, fetch: send },
     );
     return response;
+  };
+  /** A request with its idempotency key. */
+  const requestOf = ([input, init]: Given): Repeatable => {
+    const plain = repeatable(input, init);
+    if (plain.headers.has(IDEMPOTENCY_KEY)) return plain;
+    const { method, url } = plain;
+    const operation = given.operations?.find(method, pathBelow(url, given.basePath ?? ''));
+    const key = given.idempotencyKey?.({ method, url, operation });
+    return key === undefined ? plain : repeatable(input, init, { [IDEMPOTENCY_KEY]: key });
+  };
+  const retrying = async (input: FetchInput, init?: RequestInit): Promise<Response> => {
+    const send = fetch ?? globalThis.fetch;
+    if (send === retrying) throw new TypeError('fetch: the global fetch is this one; give withRetry the one to use');
+    // What no fetch of this runtime takes is its own to refuse, once.
+    if (send === globalThis.fetch && !isValid(input, init)) return send(input, init);
+    const isFollowed = !runsCalls(send) && isFollowedHere([input, init]);
+    if (!isFollowed) return call(send, requestOf([input, init]), timeouts.requestTimeoutMs);
+    return following(send, shownRedirects([input, init]));
+  };
+  /** A call, and those that its answers redirect to, under one deadline. */
+  const following = async (send: typeof globalThis.fetch, first: Given): Promise<Response> => {
+    const began = now();
+    const total = timeouts.requestTimeoutMs;
+    let earlier: readonly Attempt[] = [];
+    for (let [hops, request] = [0, first] as [number, Given]; ; hops += 1) {
+      const passed = Math.max(0, now() - began);
+      const plain = requestOf(request);
+      if (total !== 0 && passed >= total) {
+        const late = `${plain.method} ${shown(plain.url)}: ${total} ms had passed (requestTimeoutMs) when it was redirected`;
+        throw withHistory(new DOMException(late, 'TimeoutError'), earlier);
+      }
+      const response = await call(send, plain, total === 0 ? 0 : total - passed).catch((error: unknown) => {
+        // The caller's own reason is not ours to change.
+        throw hops === 0 ? error : withEarlier(error, earlier, passed / 1000, plain.signal?.aborted !== true);
+      });
+      if (hops > 0) {
+        withEarlier(response, earlier, passed / 1000);
+        Object.defineProperty(response, 'redirected', { value: true, configurable: true });
+      }
+      earlier = attemptsOf(response);
+      const next = await redirected(request, plain, response, hops).catch((error: unknown) => {
+        discard(response);
+        throw withHistory(error, earlier);
+      });
+      if (next === undefined) return response;
+      discard(response);
+      request = next;
+    }
   };
   return retrying;
 }

@@ -82,13 +82,19 @@ export function start(args: readonly string[], options: ProgramOptions = {}): Pr
       output += text;
       const end = output.indexOf('\n');
       if (end < 0) return;
+      let said: Record<string, unknown>;
+      try {
+        said = JSON.parse(output.slice(0, end)) as Record<string, unknown>;
+      } catch {
+        return fail(`its first line is no JSON: ${output.slice(0, Math.min(end, 200))}`);
+      }
       clearTimeout(timer);
       child.removeAllListeners('error');
       child.on('error', () => {});
       for (const handle of [child, child.stdin, child.stdout, child.stderr]) {
         (handle as { unref?: () => void }).unref?.();
       }
-      resolve({ said: JSON.parse(output.slice(0, end)) as Record<string, unknown>, stop });
+      resolve({ said, stop });
     });
   });
 }

@@ -129,6 +129,21 @@ describe.skipIf(skip)('native transport: lifetimes', () => {
     expect(output).toBe('200\nTypeError\nover\n');
   });
 
+  test('a process ends when the body it was to send was being read by somebody else', async () => {
+    await using server = await http((_, response) => void response.end('ok'));
+    const output = await run(
+      `
+        const fetch = native.open({ proxy: false });
+        const body = new Blob(['x']).stream();
+        body.getReader();
+        await fetch(process.argv[2], { method: 'POST', body, duplex: 'half' }).catch((error) => console.log(error.name));
+        process.on('exit', () => console.log('over'));
+      `,
+      [server.url],
+    );
+    expect(output).toBe('TypeError\nover\n');
+  });
+
   test('worker threads have it too, and may end while they wait', async () => {
     await using server = await http((request, response) => {
       if (request.url === '/held') response.write('begun');

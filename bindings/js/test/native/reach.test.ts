@@ -65,6 +65,9 @@ describe.skipIf(skip)('native transport: reach', () => {
     await expect(fetch(url, { method: 'GET', body: 'x' })).rejects.toThrow('no body');
     await expect(fetch(url, { integrity: 'sha256-x' })).rejects.toThrow('integrity');
     await expect(fetch(url, { method: 'A B' })).rejects.toThrow('no method');
+    // It would name another server, which would get the headers.
+    await expect(fetch(url, { method: 'GET\nhttp://127.0.0.1:2/\nx-a' })).rejects.toThrow('no method');
+    await expect(fetch(url, { method: 'trace' })).rejects.toThrow('forbids');
   });
 
   test('bodies and headers arrive as fetch sends them', async () => {

@@ -129,6 +129,26 @@ describe.skipIf(!available)('files', () => {
     await expect(sandbox.files.watchDir('none', () => {})).rejects.toBeInstanceOf(FileNotFoundError);
   });
 
+  test('watching that is stopped by who is told of a change ends', async () => {
+    await using sandbox = await Sandbox.create(local.opts);
+    const told: string[] = [];
+    const ended = new Promise<void>((resolve) => {
+      const watching = sandbox.files.watchDir(
+        '.',
+        async ({ name }) => {
+          told.push(name);
+          await (await watching).stop();
+          resolve();
+        },
+        { timeoutMs: 0 },
+      );
+      watching.then(() => sandbox.files.write('changed', 'x'));
+    });
+    await ended;
+    await sandbox.files.write('later', 'x');
+    expect(told).toEqual(['changed']);
+  });
+
   test('bad input is refused before anything is sent', async () => {
     const sandbox = new Sandbox({ ...local.opts, sandboxId: 'i0', envdVersion: '0.6.13' });
     const { files } = sandbox;

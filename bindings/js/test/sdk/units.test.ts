@@ -97,7 +97,9 @@ describe('the wire', () => {
     const packed = pack({});
     packed[0] = 1;
     const broken = new Uint8Array([0, 0, 0, 0, 1, 0x7b]);
-    for (const wrong of [large, packed, broken]) expect(() => [...new Unpacker().push(wrong)]).toThrow(EnvelopeError);
+    const none = pack(null);
+    for (const wrong of [large, packed, broken, none])
+      expect(() => [...new Unpacker().push(wrong)]).toThrow(EnvelopeError);
   });
 
   test('bytes survive base64, all values and any length', () => {

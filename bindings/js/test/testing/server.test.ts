@@ -31,6 +31,10 @@ describe.skipIf(skip)('testing kit', () => {
     expect(server().env).toEqual({ E2B_API_URL: server().url, E2B_SANDBOX_URL: server().url, E2B_API_KEY: 'local' });
   });
 
+  test('a program that says what is no JSON is no server, and nobody else is disturbed', async () => {
+    await expect(LocalServer.start({ program: '/bin/echo' })).rejects.toThrow('its first line is no JSON');
+  });
+
   // As in docs/javascript.md.
   test('a create whose answer is lost is one sandbox', async () => {
     await server().misbehave({ rules: [{ on: ['create'], times: 1, fault: { cut: { when: 'after' } } }] });

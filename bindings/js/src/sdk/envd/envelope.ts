@@ -59,6 +59,8 @@ export class Unpacker {
       } catch {
         throw new EnvelopeError(`a message is no JSON: ${text.slice(0, 100)}`);
       }
+      if (typeof json !== 'object' || json === null)
+        throw new EnvelopeError(`a message is no object: ${text.slice(0, 100)}`);
       yield { end: (flags & END) !== 0, json };
     }
   }

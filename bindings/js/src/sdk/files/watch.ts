@@ -62,6 +62,8 @@ export class WatchHandle {
   /** Settles when the watching ended, and `onExit` was told. */
   private readonly done: Promise<void>;
   private stopped = false;
+  /** Whether a callback runs, which may be who stops it. */
+  private telling = false;
 
   /** Made by `files.watchDir`. */
   constructor(
@@ -74,11 +76,11 @@ export class WatchHandle {
     this.done.catch(() => {});
   }
 
-  /** Stops watching. No event is told once it returned. */
+  /** Stops watching, also from within a callback. No event is told once it returned, but for the one that is being told. */
   async stop(): Promise<void> {
     this.stopped = true;
     this.stream.close();
-    await this.done.catch(() => {});
+    if (!this.telling) await this.done.catch(() => {});
   }
 
   /** Stops watching, for `await using`. */
@@ -95,13 +97,16 @@ export class WatchHandle {
         const type = TYPES[event?.type ?? ''];
         if (event === undefined || type === undefined || this.stopped) continue;
         const entry = event.entry ? { entry: entryOf(event.entry) } : {};
+        this.telling = true;
         await this.onEvent({ name: event.name ?? '', type, ...entry });
+        this.telling = false;
       }
     } catch (caught) {
       if (!this.stopped) error = await this.told(caught);
     } finally {
       this.stream.close();
     }
+    this.telling = true;
     if (error === undefined) await this.opts.onExit?.();
     else await this.opts.onExit?.(error as Error);
   }

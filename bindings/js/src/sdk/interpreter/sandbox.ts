@@ -199,7 +199,9 @@ function cut(execution: Execution, how: string, cause?: unknown): OutcomeUnknown
 
 function lineOf(line: string, execution: Execution): WireLine {
   try {
-    return JSON.parse(line) as WireLine;
+    const read = JSON.parse(line) as WireLine | null;
+    // What is no object is of no kind.
+    return typeof read === 'object' && read !== null ? read : ({} as WireLine);
   } catch (cause) {
     throw cut(execution, 'in the middle of a line', cause);
   }
