@@ -1,18 +1,19 @@
 //! A body that outlives the attempts which send it.
 
-use std::collections::VecDeque;
-use std::pin::Pin;
+mod attempt;
+mod source;
+
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::HeaderMap;
-use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
 use super::{BoxError, Opener};
+
+pub(crate) use attempt::AttemptBody;
+use source::Source;
+pub(crate) use source::Upload;
 
 /// The body of one call. Each attempt gets a view of it by [`Replay::attempt`].
 pub(crate) struct Replay {
@@ -45,54 +46,18 @@ impl Replay {
     }
 
     pub(super) fn stream(body: UnsyncBoxBody<Bytes, BoxError>, limit: usize) -> Self {
-        let source = Source {
-            hint: body.size_hint(),
-            body: Some(body),
-            open: None,
-            mirror: Some(Mirror::default()),
-            limit: limit as u64,
-            read: 0,
-            attempt: 0,
-            failed: false,
-            upload: Upload::NotBegun,
-        };
-        Self { kind: Kind::Stream(Arc::new(Mutex::new(source))) }
+        Self { kind: Kind::Stream(Arc::new(Mutex::new(Source::once(body, limit)))) }
     }
 
     pub(super) fn rewindable(length: Option<u64>, open: Opener) -> Self {
-        let source = Source {
-            hint: length.map_or_else(SizeHint::new, SizeHint::with_exact),
-            body: None,
-            open: Some(open),
-            mirror: None,
-            limit: 0,
-            read: 0,
-            attempt: 0,
-            failed: false,
-            upload: Upload::NotBegun,
-        };
-        Self { kind: Kind::Stream(Arc::new(Mutex::new(source))) }
+        Self { kind: Kind::Stream(Arc::new(Mutex::new(Source::rewindable(length, open)))) }
     }
 
     /// A view for the next attempt, from the first byte. Earlier views yield nothing any more.
     pub(crate) fn attempt(&self) -> AttemptBody {
         match &self.kind {
-            Kind::Bytes(bytes) => AttemptBody { kind: View::Bytes(bytes.clone()) },
-            Kind::Stream(source) => {
-                let mut locked = source.lock();
-                locked.attempt += 1;
-                locked.upload = Upload::NotBegun;
-                locked.rewind();
-                let replay = locked.mirror.as_ref().map(|m| m.frames.iter().cloned().collect()).unwrap_or_default();
-                let view = View::Stream {
-                    replay,
-                    hint: locked.hint,
-                    reader: Reader { source: source.clone(), attempt: locked.attempt },
-                    ended: false,
-                };
-                drop(locked);
-                AttemptBody { kind: view }
-            }
+            Kind::Bytes(bytes) => AttemptBody::bytes(bytes.clone()),
+            Kind::Stream(source) => AttemptBody::next(source),
         }
     }
 
@@ -100,16 +65,7 @@ impl Replay {
         match &self.kind {
             Kind::Bytes(None) => BodyUse::None,
             Kind::Bytes(Some(_)) => BodyUse::Bytes,
-            Kind::Stream(source) => {
-                let source = source.lock();
-                match (&source.mirror, source.read) {
-                    (_, read) if source.failed => BodyUse::Consumed(read),
-                    _ if source.open.is_some() => BodyUse::Bytes,
-                    (Some(mirror), _) if mirror.frames.is_empty() => BodyUse::Unread,
-                    (Some(_), read) => BodyUse::Mirrored(read),
-                    (None, read) => BodyUse::Consumed(read),
-                }
-            }
+            Kind::Stream(source) => source.lock().usage(),
         }
     }
 
@@ -128,189 +84,7 @@ impl Replay {
     /// No further attempt will be made: what is mirrored is let go. The running attempt goes on reading.
     pub(crate) fn commit(&self) {
         if let Kind::Stream(source) = &self.kind {
-            let mut source = source.lock();
-            source.mirror = None;
-            source.open = None;
-        }
-    }
-}
-
-/// How far an attempt has come with a body that is read as it is sent, and since when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Upload {
-    /// Nobody has asked for a byte of it.
-    NotBegun,
-    /// The caller's stream is to yield more.
-    Source,
-    /// What it yielded waits to be taken by the connection.
-    Peer(Instant),
-    /// The connection has taken all of it, or wants no more.
-    Over(Instant),
-}
-
-struct Source {
-    /// `None` once it ended, failed, or is not needed any more.
-    body: Option<UnsyncBoxBody<Bytes, BoxError>>,
-    /// Where it can be had from its first byte again, as long as that may be needed.
-    open: Option<Opener>,
-    /// `None` once more was read than may be kept.
-    mirror: Option<Mirror>,
-    hint: SizeHint,
-    limit: u64,
-    read: u64,
-    /// The newest attempt; only it may read.
-    attempt: u64,
-    failed: bool,
-    upload: Upload,
-}
-
-#[derive(Default)]
-struct Mirror {
-    frames: Vec<Piece>,
-}
-
-#[derive(Clone)]
-enum Piece {
-    Data(Bytes),
-    Trailers(HeaderMap),
-}
-
-impl Piece {
-    fn into_frame(self) -> Frame<Bytes> {
-        match self {
-            Self::Data(data) => Frame::data(data),
-            Self::Trailers(trailers) => Frame::trailers(trailers),
-        }
-    }
-}
-
-impl Source {
-    fn rewind(&mut self) {
-        if let Some(open) = self.open.as_ref().filter(|_| !self.failed) {
-            self.body = Some(open());
-            self.read = 0;
-        }
-    }
-
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let Some(body) = &mut self.body else {
-            // Its end must not be taken for the body's.
-            return Poll::Ready(self.failed.then(|| Err("the request's body failed before".into())));
-        };
-        let piece = match ready!(Pin::new(body).poll_frame(cx)) {
-            None => {
-                self.body = None;
-                return Poll::Ready(None);
-            }
-            Some(Err(error)) => {
-                self.body = None;
-                self.failed = true;
-                return Poll::Ready(Some(Err(error)));
-            }
-            Some(Ok(frame)) => match frame.into_data() {
-                Ok(data) => Piece::Data(data),
-                Err(frame) => match frame.into_trailers() {
-                    Ok(trailers) => Piece::Trailers(trailers),
-                    // A kind of frame that HTTP has no place for.
-                    Err(_) => return Poll::Ready(Some(Ok(Frame::data(Bytes::new())))),
-                },
-            },
-        };
-        if let Piece::Data(data) = &piece {
-            self.read += data.len() as u64;
-        }
-        if self.read > self.limit {
-            self.mirror = None;
-        } else if let Some(mirror) = &mut self.mirror {
-            mirror.frames.push(piece.clone());
-        }
-        Poll::Ready(Some(Ok(piece.into_frame())))
-    }
-}
-
-/// One attempt's view of the call's body.
-pub(crate) struct AttemptBody {
-    kind: View,
-}
-
-enum View {
-    Bytes(Option<Bytes>),
-    Stream {
-        /// What earlier attempts read, to be sent first.
-        replay: VecDeque<Piece>,
-        hint: SizeHint,
-        reader: Reader,
-        ended: bool,
-    },
-}
-
-/// One attempt's hold on the stream.
-struct Reader {
-    source: Arc<Mutex<Source>>,
-    attempt: u64,
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        let mut source = self.source.lock();
-        // A connection that knows the length lets go after the last byte, and never asks for the end.
-        if source.attempt == self.attempt && !matches!(source.upload, Upload::Over(_)) {
-            source.upload = Upload::Over(Instant::now());
-        }
-    }
-}
-
-impl AttemptBody {
-    /// The whole body, where it is at hand; a stream comes back as it was.
-    pub(crate) fn into_whole(self) -> Result<Option<Bytes>, Self> {
-        match self.kind {
-            View::Bytes(bytes) => Ok(bytes),
-            stream => Err(Self { kind: stream }),
-        }
-    }
-}
-
-impl http_body::Body for AttemptBody {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match &mut self.kind {
-            View::Bytes(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
-            View::Stream { replay, reader, ended, .. } => {
-                let mut source = reader.source.lock();
-                if source.attempt != reader.attempt {
-                    return Poll::Ready(Some(Err("a later attempt has taken over this body".into())));
-                }
-                let polled = match replay.pop_front() {
-                    Some(piece) => Poll::Ready(Some(Ok(piece.into_frame()))),
-                    None => {
-                        let polled = source.poll(cx);
-                        *ended = source.body.is_none() && !source.failed;
-                        polled
-                    }
-                };
-                source.upload = match &polled {
-                    Poll::Pending => Upload::Source,
-                    Poll::Ready(Some(Ok(_))) => Upload::Peer(Instant::now()),
-                    Poll::Ready(_) => Upload::Over(Instant::now()),
-                };
-                polled
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match &self.kind {
-            View::Bytes(bytes) => bytes.is_none(),
-            View::Stream { replay, ended, .. } => *ended && replay.is_empty(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match &self.kind {
-            View::Bytes(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
-            View::Stream { hint, .. } => *hint,
+            source.lock().commit();
         }
     }
 }
@@ -320,6 +94,7 @@ mod tests {
     use super::super::Body;
     use super::*;
     use futures_util::FutureExt;
+    use http_body::{Body as _, Frame};
     use http_body_util::{BodyExt, StreamBody};
     use proptest::prelude::*;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -352,6 +127,16 @@ mod tests {
         let replay = stream_of(vec![vec![1; 65_536], vec![2]]).into_replay(65_536);
         read(&mut replay.attempt(), 9);
         assert_eq!(replay.usage(), BodyUse::Consumed(65_537));
+    }
+
+    #[test]
+    fn a_stream_of_empty_pieces_takes_no_memory() {
+        let replay = stream_of(vec![Vec::new(); 1000]).into_replay(10);
+        let mut attempt = replay.attempt();
+        assert_eq!(read(&mut attempt, 999), []);
+        assert_eq!(replay.usage(), BodyUse::Unread);
+        let Kind::Stream(source) = &replay.kind else { panic!() };
+        assert!(source.lock().begin().is_empty());
     }
 
     #[test]

@@ -8,7 +8,9 @@ mod frames;
 mod observed;
 mod stale;
 mod stream;
+mod wire;
 
-pub(crate) use observed::{GoAway, Observed, Protocol, Wire};
+pub(crate) use observed::{Observed, Protocol};
 pub(crate) use stale::CheckStale;
 pub(crate) use stream::Stream;
+pub(crate) use wire::{GoAway, Wire};

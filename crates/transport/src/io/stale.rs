@@ -40,7 +40,7 @@ fn peek(socket: SockRef<'_>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::AsyncWriteExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
     async fn pair() -> (TcpStream, TcpStream) {
@@ -51,9 +51,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_quiet_connection_is_fresh_and_stays_readable() {
-        let (client, _server) = pair().await;
+        let (mut client, mut server) = pair().await;
         client.check_stale().unwrap();
         client.check_stale().unwrap();
+        server.write_all(b"hi").await.unwrap();
+        let mut read = [0; 2];
+        client.read_exact(&mut read).await.unwrap();
+        assert_eq!(&read, b"hi");
     }
 
     #[tokio::test]
