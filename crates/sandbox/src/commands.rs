@@ -6,6 +6,7 @@ mod durable;
 mod exit;
 mod handle;
 mod input;
+mod known;
 mod pty;
 mod reattach;
 mod stream;

@@ -1,23 +1,21 @@
 //! Connect RPCs to a sandbox's envd over our transport, and plain requests to it.
 
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
+mod transport;
+mod watch;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use connectrpc::client::{BoxFuture, ClientBody, ClientConfig, ClientTransport};
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, USER_AGENT};
+use connectrpc::client::ClientConfig;
+use http::header::{AUTHORIZATION, HeaderName, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Request, Response, Uri};
-use http_body::Frame;
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Limited};
 use oncebox_protocol::envd::filesystem::FilesystemClient;
 use oncebox_protocol::envd::process::ProcessClient;
 use oncebox_protocol::headers::{CONNECT_TIMEOUT_MS, KEEPALIVE_PING_INTERVAL, X_ACCESS_TOKEN};
-use oncebox_protocol::{Operation, SecretString, Table, operations};
-use oncebox_transport::{Body, BodyError, BoxError, CallOptions, History, ResponseBody, TrafficClass};
-
+use oncebox_protocol::{Operation, SecretString, operations};
+use oncebox_transport::{Body, CallOptions, History, ResponseBody, TrafficClass};
 use tokio::time::Instant;
 
 use crate::answers::SandboxAnswers;
@@ -26,6 +24,9 @@ use crate::endpoint::ENVD_PORT;
 use crate::once::Fate;
 use crate::sandbox::check_fate;
 use crate::{Client, Error};
+
+use transport::RpcTransport;
+pub(crate) use watch::CutWatch;
 
 /// How often envd shows that a silent stream is alive, in seconds (protocol fact: what the official SDKs ask for; it
 /// has to be below the 60 s after which proxies cut idle streams).
@@ -128,13 +129,7 @@ impl Envd {
         let ended = self.client.transport().send(request, options).await;
         self.client.note(began, &ended);
         let response = ended.map_err(|error| Error::transport(action, error))?.into_http();
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        let status = response.status().as_u16();
-        let history = response.extensions().get::<History>().cloned();
-        let body = read_error(response.into_body()).await;
-        Err(Error::sandbox_answer(action, status, &body, history.as_ref()))
+        successful(action, response, Error::sandbox_answer).await
     }
 }
 
@@ -149,171 +144,6 @@ pub(crate) struct RpcCall<'a> {
     pub(crate) stream: Option<CutWatch>,
     /// The request is a stream that is sent as it comes, for as long as it takes.
     pub(crate) uploads: bool,
-}
-
-/// Watches a stream that shows at intervals that it is alive, and learns how its body was cut. The RPC library keeps of
-/// that only a text, in which a lost connection looks like an error of the server's.
-#[derive(Clone, Debug)]
-pub(crate) struct CutWatch {
-    /// How often the server is asked to show that it is there. Whole seconds.
-    keepalive: Duration,
-    /// A stream on which nothing came for this long is dead; zero: never.
-    silence: Duration,
-    seen: Arc<Mutex<Seen>>,
-}
-
-#[derive(Debug, Default)]
-struct Seen {
-    cut: Option<String>,
-    history: Option<History>,
-}
-
-impl CutWatch {
-    pub(crate) fn new(keepalive: Duration, silence: Duration) -> Self {
-        Self { keepalive, silence, seen: Arc::default() }
-    }
-
-    /// How the body was cut; `None` when the server ended the stream itself.
-    pub(crate) fn cut(&self) -> Option<String> {
-        self.lock().cut.clone()
-    }
-
-    /// The attempts of the call whose answer the stream is.
-    pub(crate) fn history(&self) -> Option<History> {
-        self.lock().history.clone()
-    }
-
-    fn note(&self, how: String) {
-        self.lock().cut.get_or_insert(how);
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Default for CutWatch {
-    fn default() -> Self {
-        Self::new(KEEPALIVE, KEEPALIVE.mul_f64(MISSED_KEEPALIVES))
-    }
-}
-
-/// A response body whose end is watched. The library stops reading once the stream's own end has come, so whatever ends
-/// the body before that cuts it.
-struct Watched {
-    body: ResponseBody,
-    watch: CutWatch,
-}
-
-impl http_body::Body for Watched {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = &mut *self;
-        let frame = ready!(Pin::new(&mut this.body).poll_frame(cx));
-        match &frame {
-            Some(Ok(_)) => {}
-            Some(Err(error)) if error.is_idle_timeout() => {
-                let silence = this.watch.silence;
-                this.watch.note(format!("nothing came, not even a keepalive, for {silence:?} (silence)"));
-            }
-            Some(Err(error)) => this.watch.note(error.to_string()),
-            None => this.watch.note("the stream ended too early".to_owned()),
-        }
-        Poll::Ready(frame)
-    }
-}
-
-/// Carries Connect RPCs over [`oncebox_transport`].
-#[derive(Clone, Debug)]
-pub(crate) struct RpcTransport {
-    client: Client,
-    headers: HeaderMap,
-    stream: Option<CutWatch>,
-    uploads: bool,
-}
-
-impl ClientTransport for RpcTransport {
-    type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
-    type Error = Error;
-
-    fn send(&self, request: Request<ClientBody>) -> BoxFuture<'static, Result<Response<Self::ResponseBody>, Error>> {
-        let this = self.clone();
-        Box::pin(async move { this.carry(request).await })
-    }
-}
-
-impl RpcTransport {
-    async fn carry(self, request: Request<ClientBody>) -> Result<Response<UnsyncBoxBody<Bytes, BoxError>>, Error> {
-        let (mut head, body) = request.into_parts();
-        let action = "call the sandbox";
-        let body = if self.uploads {
-            Body::stream(body)
-        } else {
-            // Unary and server-streaming calls have their one message at hand.
-            Body::from(body.collect().await.map_err(|error| Error::rpc(action, error))?.to_bytes())
-        };
-        let mut headers = self.client.headers();
-        headers.extend(std::mem::take(&mut head.headers));
-        headers.extend(self.headers);
-        head.headers = headers;
-        let table = Table::envd();
-        let options = match table.find(&head.method, head.uri.path()) {
-            Some(operation) => self.client.own().apply(sandbox_options(operation)),
-            None => CallOptions::new().retries(0),
-        };
-        // How fast a stream is taken is up to the command that reads it.
-        let options = if self.uploads { options.write_idle_timeout(Duration::ZERO) } else { options };
-        let request = Request::from_parts(head, body);
-        let transport = self.client.transport();
-        let failed = |error| Error::transport(action, error);
-        let began = Instant::now();
-
-        if let Some(watch) = self.stream {
-            // A silent command is not a dead connection: keepalives tell the two apart.
-            let options = options.read_idle_timeout(watch.silence);
-            let ended = transport.send(request, options).await;
-            self.client.note(began, &ended);
-            let response = ended.map_err(failed)?;
-            watch.lock().history = Some(response.history().clone());
-            let response = response.into_http();
-            if response.status().is_success() {
-                return Ok(response.map(|body| Watched { body, watch }.map_err(BoxError::from).boxed_unsync()));
-            }
-            let (head, body) = response.into_parts();
-            let body = read_error(body).await;
-            return connect_error_or_ours(action, Response::from_parts(head, body));
-        }
-        let ended = transport.send_collected(request, options).await;
-        self.client.note(began, &ended);
-        let response = ended.map_err(failed)?.into_http();
-        if response.status().is_success() {
-            return Ok(response.map(whole));
-        }
-        connect_error_or_ours(action, response)
-    }
-}
-
-/// An answer that is no success is either a Connect error, whose `code` is a word, or comes from something in
-/// between, such as the sandbox edge.
-fn connect_error_or_ours(
-    action: &str,
-    response: Response<Bytes>,
-) -> Result<Response<UnsyncBoxBody<Bytes, BoxError>>, Error> {
-    let is_connect = serde_json::from_slice::<serde_json::Value>(response.body())
-        .is_ok_and(|body| body.get("code").is_some_and(serde_json::Value::is_string));
-    let is_stream =
-        response.headers().get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"application/connect"));
-    if is_connect && !is_stream {
-        return Ok(response.map(whole));
-    }
-    let history = response.extensions().get::<History>();
-    Err(Error::sandbox_answer(action, response.status().as_u16(), response.body(), history))
-}
-
-fn whole(body: Bytes) -> UnsyncBoxBody<Bytes, BoxError> {
-    Full::new(body).map_err(|never| match never {}).boxed_unsync()
 }
 
 /// Calls to a sandbox are replayed when they were provably not processed, and not otherwise: what came back is for
@@ -336,9 +166,22 @@ fn is_bulk(operation: &Operation) -> bool {
     operation.id == operations::READ_FILE.id || operation.id == operations::WRITE_FILES.id
 }
 
-pub(crate) async fn read_error(body: ResponseBody) -> Bytes {
-    let limited = http_body_util::Limited::new(body, MAX_ERROR_BODY);
-    limited.collect().await.map(|body| body.to_bytes()).unwrap_or_default()
+/// An answer, or the error that `explain` makes of one that is no success.
+pub(crate) async fn successful(
+    action: &str,
+    response: Response<ResponseBody>,
+    explain: fn(&str, u16, &[u8], Option<&History>) -> Error,
+) -> Result<Response<ResponseBody>, Error> {
+    if response.status().is_success() {
+        return Ok(response);
+    }
+    let (head, body) = response.into_parts();
+    let body = read_error(body).await;
+    Err(explain(action, head.status.as_u16(), &body, head.extensions.get::<History>()))
+}
+
+async fn read_error(body: ResponseBody) -> Bytes {
+    Limited::new(body, MAX_ERROR_BODY).collect().await.map(|body| body.to_bytes()).unwrap_or_default()
 }
 
 pub(crate) fn is_user_name(user: &str) -> bool {

@@ -1,21 +1,22 @@
 //! Secrets: values that are stored once, used by name, and never shown again.
 
+mod create;
 mod list;
+mod update;
 
+pub use create::CreateSecret;
 pub use list::{ListSecrets, SecretPages};
+pub use update::UpdateSecret;
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::future::{Future, IntoFuture};
-use std::pin::Pin;
 
 use jiff::Timestamp;
 use oncebox_protocol::{SecretString, api, operations};
 
 use crate::Client;
 use crate::client::{ApiCall, parse};
-use crate::error::{Error, ErrorKind};
-use crate::mint::{Listing, Mint, Turn, sane_date, unknown};
+use crate::error::Error;
+use crate::mint::Listing;
 
 /// Longest name (protocol fact).
 const MAX_NAME: usize = 128;
@@ -70,7 +71,7 @@ impl Secret {
     /// answer is lost, a secret that has this name since the call began, and that none had before, is the answer. When that
     /// cannot be told, the error names [candidates](Error::candidates).
     pub fn create(client: &Client, name: impl Into<String>, value: impl Into<SecretString>) -> CreateSecret {
-        CreateSecret { client: client.clone(), name: name.into(), value: value.into(), metadata: None }
+        CreateSecret::new(client, name.into(), value.into())
     }
 
     /// Adds a version to a secret, which takes the place of the one in use. By id or name.
@@ -80,7 +81,7 @@ impl Secret {
     /// As [`create`](Self::create); [`NotFound`](ErrorKind::NotFound) when there is no such secret. Where the answer is lost,
     /// the version that came next since the call began is the answer.
     pub fn update(client: &Client, secret: impl Into<String>, value: impl Into<SecretString>) -> UpdateSecret {
-        UpdateSecret { client: client.clone(), secret: secret.into(), value: value.into(), metadata: None }
+        UpdateSecret::new(client, secret.into(), value.into())
     }
 
     /// Describes a secret, by id or name.
@@ -144,146 +145,6 @@ impl Secret {
     }
 }
 
-/// A secret about to be stored: see [`Secret::create`].
-#[derive(Clone)]
-#[must_use = "a secret is not stored until this is awaited"]
-pub struct CreateSecret {
-    client: Client,
-    name: String,
-    value: SecretString,
-    metadata: Option<BTreeMap<String, String>>,
-}
-
-impl CreateSecret {
-    /// Labels it: at most 32 labels, names of 1 to 128 bytes, values of at most 1024, 8192 in all.
-    pub fn metadata(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.metadata.get_or_insert_default().insert(name.into(), value.into());
-        self
-    }
-
-    async fn send(self) -> Result<SecretInfo, Error> {
-        let value = self.value.clone();
-        self.send_plain().await.map_err(|error| error.without(value.expose()))
-    }
-
-    async fn send_plain(self) -> Result<SecretInfo, Error> {
-        const ACTION: &str = "create a secret";
-        let name = check_name(&self.name)?;
-        check_metadata(self.metadata.as_ref())?;
-        let body = api::NewSecret { name: name.clone(), value: self.value, metadata: self.metadata };
-        let call = ApiCall::new(&operations::CREATE_SECRET, ACTION, []).json(&body)?;
-        let mut mint = Mint::begin(&self.client, ACTION, SECRETS, &name).await?;
-        let mut earlier: Option<Error> = None;
-        loop {
-            let (lost, refusal) = match mint.send::<api::Secret>(call.clone()).await {
-                Ok(made) => return Ok(made.into()),
-                Err(Ok(lost)) => (lost, None),
-                // What is in the way may be an earlier one of this call that came late.
-                Err(Err(error)) => match earlier.take() {
-                    Some(lost) if error.kind() == ErrorKind::Conflict && mint.absent_at().is_some() => {
-                        (lost, Some(error))
-                    }
-                    _ => return Err(error),
-                },
-            };
-            match (mint.find(lost.clone()).await?, refusal) {
-                (Some(made), _) => return read(ACTION, made.value),
-                (None, Some(refusal)) => return Err(refusal),
-                (None, None) => mint.again(&lost)?,
-            }
-            earlier = Some(lost);
-        }
-    }
-}
-
-/// Another version of a secret, about to be stored: see [`Secret::update`].
-#[derive(Clone)]
-#[must_use = "a secret is not updated until this is awaited"]
-pub struct UpdateSecret {
-    client: Client,
-    secret: String,
-    value: SecretString,
-    metadata: Option<BTreeMap<String, String>>,
-}
-
-impl UpdateSecret {
-    /// Labels it anew: the first call of this takes the place of all labels there were.
-    pub fn metadata(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.metadata.get_or_insert_default().insert(name.into(), value.into());
-        self
-    }
-
-    async fn send(self) -> Result<SecretInfo, Error> {
-        let value = self.value.clone();
-        self.send_plain().await.map_err(|error| error.without(value.expose()))
-    }
-
-    async fn send_plain(self) -> Result<SecretInfo, Error> {
-        const ACTION: &str = "update the secret";
-        let secret = check_name(&self.secret)?;
-        check_metadata(self.metadata.as_ref())?;
-        let body = api::UpdateSecret { value: self.value, metadata: self.metadata };
-        let call = ApiCall::new(&operations::UPDATE_SECRET, ACTION, [&*secret]).json(&body)?;
-        let mut turn = Turn::begin(&self.client, ACTION).await?;
-        // Where that fails the call is made as well, and ends unknown if its answer is lost.
-        let before = Before::look(&turn, &secret).await.ok();
-        loop {
-            let lost = match turn.send::<api::Secret>(call.clone()).await {
-                Ok(updated) => return Ok(updated.into()),
-                Err(lost) => lost?,
-            };
-            let Some(before) = &before else { return Err(unknown(lost, Vec::new())) };
-            let mut looks = turn.looks();
-            let now = loop {
-                if !looks.next().await {
-                    return Err(unknown(lost, Vec::new()));
-                }
-                match Before::look(&turn, &secret).await {
-                    Ok(now) if now.secret.current_version != before.secret.current_version => break Some(now.secret),
-                    Ok(_) if looks.are_settled() => break None,
-                    Ok(_) | Err(_) => {}
-                }
-            };
-            match now {
-                None => turn.again(&lost)?,
-                Some(now) if before.is_next(&now, body.metadata.as_ref()) => return Ok(now.into()),
-                Some(now) => {
-                    let version = format!("{} version {}", now.secret_id, now.current_version);
-                    return Err(unknown(lost, vec![version]));
-                }
-            }
-        }
-    }
-}
-
-/// A secret before its update, and the server's time then; `None` where that makes no sense.
-struct Before {
-    secret: api::Secret,
-    date: Option<Timestamp>,
-}
-
-impl Before {
-    async fn look(turn: &Turn<'_>, secret: &str) -> Result<Self, Error> {
-        const ACTION: &str = "look up the secret";
-        let response = turn.call(ApiCall::new(&operations::GET_SECRET, ACTION, [secret])).await?;
-        Ok(Self { secret: parse(ACTION, &response)?, date: sane_date(&response) })
-    }
-
-    /// Whether this is the next version, stored since, with the labels that were asked for.
-    fn is_next(&self, now: &api::Secret, metadata: Option<&BTreeMap<String, String>>) -> bool {
-        now.secret_id == self.secret.secret_id
-            && now.current_version == self.secret.current_version + 1
-            // Servers' dates have whole seconds, so that this one is not too late.
-            && self.date.is_some_and(|date| now.updated_at >= date)
-            && metadata.unwrap_or(&self.secret.metadata) == &now.metadata
-    }
-}
-
-fn read(action: &str, item: serde_json::Value) -> Result<SecretInfo, Error> {
-    let secret = serde_json::from_value::<api::Secret>(item).map_err(|error| Error::malformed(action, error))?;
-    Ok(secret.into())
-}
-
 /// A secret's name, or its id, in lower case.
 fn check_name(name: &str) -> Result<String, Error> {
     check_characters("the secret's name", name)?;
@@ -323,36 +184,6 @@ impl From<api::Secret> for SecretInfo {
             created_at: secret.created_at,
             updated_at: secret.updated_at,
         }
-    }
-}
-
-impl IntoFuture for CreateSecret {
-    type Output = Result<SecretInfo, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.send())
-    }
-}
-
-impl IntoFuture for UpdateSecret {
-    type Output = Result<SecretInfo, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.send())
-    }
-}
-
-impl fmt::Debug for CreateSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CreateSecret").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for UpdateSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UpdateSecret").field("secret", &self.secret).finish_non_exhaustive()
     }
 }
 

@@ -3,20 +3,19 @@
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
-use connectrpc::ErrorCode;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, Stream, StreamExt};
+use oncebox_protocol::envd::process::process_event::Event;
 use oncebox_protocol::envd::process::process_event::data_event::Output;
-use oncebox_protocol::envd::process::process_event::{EndEvent, Event};
 use oncebox_transport::History;
 use tokio::time::Instant;
 
 use super::dispatch::Marker;
 use super::exit::{CommandOutput, Exit};
 use super::input::send_input;
+use super::known::{Known, is_passing_code};
 use super::reattach::{Again, again};
 use super::stream::{Attached, NoEvent, StreamOptions};
 use super::{Command, TerminalSize};
@@ -44,19 +43,6 @@ pub struct CommandHandle {
     /// Attached to again so often in a row, and nothing came of it.
     in_vain: u32,
     max_output: usize,
-}
-
-/// What does not change.
-#[derive(Clone)]
-pub(super) struct Known {
-    pub(super) sandbox: Sandbox,
-    pub(super) pid: u32,
-    pub(super) marker: Option<Marker>,
-    pub(super) options: StreamOptions,
-    /// When the sandbox kills it, counted from a moment after `started`.
-    timeout: Option<Duration>,
-    started: Instant,
-    has_terminal: bool,
 }
 
 enum State {
@@ -300,7 +286,7 @@ impl Stream for CommandHandle {
                         let history = attached.history();
                         match why {
                             NoEvent::Cut(how) => this.cut(how, history),
-                            NoEvent::Told(error) if is_passing(error.code) => this.cut(error.to_string(), history),
+                            NoEvent::Told(error) if is_passing_code(error.code) => this.cut(error.to_string(), history),
                             NoEvent::Told(error) => {
                                 let error = this.known.failed(error);
                                 return Poll::Ready(Some(Err(this.fails(error))));
@@ -318,38 +304,6 @@ impl Stream for CommandHandle {
                 },
                 State::Ended => return Poll::Ready(None),
             }
-        }
-    }
-}
-
-/// Whether an error that ended a stream says nothing of the process: somebody on the way gave up, or was too busy.
-fn is_passing(code: ErrorCode) -> bool {
-    use ErrorCode::{Aborted, Canceled, Internal, ResourceExhausted, Unavailable, Unknown};
-    matches!(code, Unavailable | Canceled | Internal | Unknown | Aborted | ResourceExhausted)
-}
-
-impl Known {
-    fn exit(&self, end: EndEvent) -> Exit {
-        let mut exit =
-            Exit { code: end.exit_code, exited: end.exited, status: end.status, error: end.error, ..Exit::default() };
-        let killed = exit.signal() == Some(9);
-        exit.timed_out = killed && self.timeout.is_some_and(|timeout| self.started.elapsed() >= timeout);
-        exit
-    }
-
-    /// An error that the sandbox itself ended the stream with.
-    fn failed(&self, error: connectrpc::ConnectError) -> Error {
-        const ACTION: &str = "follow the command";
-        match (error.code, self.timeout) {
-            (ErrorCode::DeadlineExceeded, Some(timeout)) => {
-                let message = format!(
-                    "process {} ran for longer than its timeout of {timeout:?} (Command::timeout; zero is none), by \
-                     which the sandbox kills it; its exit was not told",
-                    self.pid
-                );
-                Error::new(ErrorKind::Timeout, ACTION, message).begun()
-            }
-            _ => Error::rpc(ACTION, error).begun(),
         }
     }
 }

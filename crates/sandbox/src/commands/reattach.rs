@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::handle::Known;
+use super::known::Known;
 use super::stream::Attached;
 use crate::error::{Error, ErrorKind};
 
@@ -36,6 +36,21 @@ pub(super) fn wait_before(count: u32) -> Duration {
     }
 }
 
+/// Whether a call to a running command failed in a way that passes, so that it is worth another.
+pub(super) fn is_passing(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionLost
+            | ErrorKind::OutcomeUnknown
+            | ErrorKind::NotDone
+            | ErrorKind::Timeout
+            | ErrorKind::Busy
+            | ErrorKind::RateLimited
+            | ErrorKind::Server
+            | ErrorKind::SandboxUnreachable
+    )
+}
+
 /// Attaches to the process again, at most as often as the options say.
 pub(super) async fn again(known: Known, how: String, mut in_vain: u32) -> Again {
     let mut last: Option<Error> = None;
@@ -45,14 +60,7 @@ pub(super) async fn again(known: Known, how: String, mut in_vain: u32) -> Again 
         match attach(&known).await {
             Ok(attached) => return Again::Attached { attached, in_vain, how },
             Err(error) => match error.kind() {
-                ErrorKind::ConnectionLost
-                | ErrorKind::OutcomeUnknown
-                | ErrorKind::NotDone
-                | ErrorKind::Timeout
-                | ErrorKind::Busy
-                | ErrorKind::RateLimited
-                | ErrorKind::Server
-                | ErrorKind::SandboxUnreachable => last = Some(error),
+                _ if is_passing(&error) => last = Some(error),
                 ErrorKind::NotFound => {
                     let message = format!(
                         "{how}; process {} has ended since, and how was told while nobody was attached",

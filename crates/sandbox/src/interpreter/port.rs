@@ -5,13 +5,13 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Limited};
 use oncebox_protocol::headers::{E2B_TRAFFIC_ACCESS_TOKEN, X_ACCESS_TOKEN};
 use oncebox_protocol::{Operation, SecretString};
-use oncebox_transport::{Body, CallOptions, History, ResponseBody};
+use oncebox_transport::{Body, CallOptions, ResponseBody};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::client::AGENT;
 use crate::error::{Error, ErrorKind};
-use crate::rpc::{read_error, sandbox_options, secret};
+use crate::rpc::{sandbox_options, secret, successful};
 use crate::sandbox::{Sandbox, check_fate};
 
 /// The code interpreter's port (protocol fact).
@@ -71,14 +71,8 @@ impl Port {
             *request.body_mut() = Body::from(body);
         }
         let response = self.sandbox.client().transport().send(request, options).await;
-        let response = response.map_err(|error| Error::transport(action, error))?.into_http();
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        let status = response.status().as_u16();
-        let history = response.extensions().get::<History>().cloned();
-        let body = read_error(response.into_body()).await;
-        Err(Error::answer(action, status, &body, history.as_ref()))
+        let response = response.map_err(|error| Error::transport(action, error))?;
+        successful(action, response.into_http(), Error::answer).await
     }
 
     /// Makes a request and reads its answer's JSON.

@@ -14,7 +14,7 @@ use super::frames::{Frames, Said};
 use crate::commands::Command;
 use crate::commands::dispatch::random_hex;
 use crate::commands::input::send_input;
-use crate::commands::reattach::wait_before;
+use crate::commands::reattach::{is_passing, wait_before};
 use crate::commands::stream::{Attached, NoEvent, StreamOptions};
 use crate::error::{Error, ErrorKind};
 use crate::rpc::RpcCall;
@@ -209,21 +209,6 @@ impl Spool {
         };
         Error::new(kind, action, message)
     }
-}
-
-/// Whether a call failed in a way that passes, so that it is worth another.
-pub(super) fn is_passing(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::ConnectionLost
-            | ErrorKind::OutcomeUnknown
-            | ErrorKind::NotDone
-            | ErrorKind::Timeout
-            | ErrorKind::Busy
-            | ErrorKind::RateLimited
-            | ErrorKind::Server
-            | ErrorKind::SandboxUnreachable
-    )
 }
 
 /// A call whose stream was cut.
