@@ -10,6 +10,7 @@ use oncebox_protocol::api::{
     EnvVars, ForkResult, ForkSandbox, LogLevel, NewSandbox, NewSandboxV1, Sandbox as SandboxAnswer, SandboxNetwork,
     VolumeMount,
 };
+use oncebox_protocol::codes;
 
 use super::body::JsonBody;
 use super::sandboxes::{IdResult, find};
@@ -55,7 +56,7 @@ pub(super) async fn create(
     let sandbox = made.map_err(create_refusal)?;
     if let Err(why) = boot(&sandbox, &source.settings).await {
         control.registry.kill(&sandbox.id).await?;
-        return Err(Refusal::internal(why).with_code("sandbox_create_failed"));
+        return Err(Refusal::internal(why).with_code(codes::SANDBOX_CREATE_FAILED));
     }
     control.templates.spawned(&source.template_id).await;
     Ok((StatusCode::CREATED, Json(answer(&sandbox, &control))))
@@ -135,7 +136,7 @@ pub(super) fn create_refusal(error: CreateError) -> Refusal {
     match error {
         CreateError::Full(_) => Refusal::new(StatusCode::TOO_MANY_REQUESTS, error.to_string()),
         CreateError::Stopping => Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
-        CreateError::Launch(_) => Refusal::internal(error).with_code("sandbox_create_failed"),
+        CreateError::Launch(_) => Refusal::internal(error).with_code(codes::SANDBOX_CREATE_FAILED),
         CreateError::Store(error) => error.into(),
     }
 }

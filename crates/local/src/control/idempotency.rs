@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::BodyExt;
 use jiff::{SignedDuration, Timestamp};
 use oncebox_protocol::api::{NewSandbox, NewSandboxV1};
+use oncebox_protocol::codes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -156,13 +157,13 @@ fn begin(
             StatusCode::UNPROCESSABLE_ENTITY,
             "what became of the request with this Idempotency-Key is not known",
         )
-        .with_code("idempotency_outcome_unknown")
+        .with_code(codes::IDEMPOTENCY_OUTCOME_UNKNOWN)
     };
     let known = draft.get(&key).filter(|record| now.duration_since(record.begun_at) < KEPT);
     if let Some(record) = known {
         if record.fingerprint != fingerprint {
             return Err(Refusal::conflict("this Idempotency-Key belongs to another request")
-                .with_code("idempotency_request_mismatch"));
+                .with_code(codes::IDEMPOTENCY_REQUEST_MISMATCH));
         }
         return match &record.state {
             KeyState::Answered(answer) => Ok(Some(answer.clone())),
@@ -170,7 +171,7 @@ fn begin(
             KeyState::Running if now.duration_since(record.begun_at) > ANSWER_LIMIT => Err(unknown()),
             KeyState::Running => {
                 Err(Refusal::conflict("the request with this Idempotency-Key is still being carried out")
-                    .with_code("idempotency_in_progress"))
+                    .with_code(codes::IDEMPOTENCY_IN_PROGRESS))
             }
         };
     }

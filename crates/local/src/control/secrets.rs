@@ -5,8 +5,8 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use http::StatusCode;
 use jiff::Timestamp;
-use oncebox_protocol::SecretString;
 use oncebox_protocol::api::{Metadata, NewSecret, Secret, UpdateSecret};
+use oncebox_protocol::{SecretString, codes};
 use serde::{Deserialize, Serialize};
 
 use super::Control;
@@ -64,7 +64,7 @@ pub(super) async fn create(
         }
         if draft.len() >= MAX_SECRETS {
             let message = format!("there are {MAX_SECRETS} secrets, the limit");
-            return Err(Refusal::conflict(message).with_code("secret_limit_reached"));
+            return Err(Refusal::conflict(message).with_code(codes::SECRET_LIMIT_REACHED));
         }
         draft.put(record.secret.secret_id.clone(), record);
         Ok(())

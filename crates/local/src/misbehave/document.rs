@@ -245,6 +245,11 @@ pub(super) const GROUPS: [(&str, &[&str]); 6] = [
     ("write", &["writeFiles", "composeFiles"]),
 ];
 
+/// Whether an operation is of a group.
+pub(super) fn is_of(group: &str, operation: &str) -> bool {
+    GROUPS.iter().any(|(name, members)| *name == group && members.contains(&operation))
+}
+
 impl Rule {
     /// Whether it is about an operation at all.
     pub(super) fn concerns(&self, operation: Option<&str>) -> bool {

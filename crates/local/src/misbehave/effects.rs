@@ -6,6 +6,8 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
 
+use super::document::is_of;
+
 /// Most different effects that are told apart; more are only counted.
 const MAX_EFFECTS: usize = 200_000;
 
@@ -125,9 +127,7 @@ impl Effects {
 fn doubled(effects: &[Effect]) -> BTreeMap<String, Vec<String>> {
     let mut made = BTreeMap::<String, Vec<String>>::new();
     for What { operation, key, intent, sandbox, .. } in effects.iter().map(|effect| &effect.what) {
-        if let (true, Some(name), Some(id)) =
-            (super::is_of("create", operation), intent.as_ref().or(key.as_ref()), sandbox)
-        {
+        if let (true, Some(name), Some(id)) = (is_of("create", operation), intent.as_ref().or(key.as_ref()), sandbox) {
             made.entry(name.clone()).or_default().push(id.clone());
         }
     }

@@ -4,7 +4,9 @@
 //! each rule has fired, `DELETE` ends it. `GET /oncebox/effects` tells every effect that really happened, `DELETE` begins
 //! the count anew. Everything goes through one place, [`Misbehaviour::answer`], around whatever the server does itself.
 
+mod answers;
 mod bend;
+mod call;
 mod calls;
 mod check;
 mod document;
@@ -21,21 +23,22 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::{HeaderValue, Method, Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
-use oncebox_protocol::headers::{IDEMPOTENCY_KEY, ONCEBOX_TEST_ID};
-use oncebox_protocol::{ErrorBody, Operation, Plane, Repeat};
+use oncebox_protocol::{Operation, Repeat};
 use parking_lot::RwLock;
 use serde_json::{Value, json};
 
+use answers::{limited, made_up, with_limits};
 pub(crate) use bend::Cutter;
 use bend::Turn;
+use call::{Call, sandbox_in};
 pub(crate) use calls::{Attempt, End, joined};
 use calls::{Calls, Running};
 pub(crate) use document::How;
-use document::{Answer, Document, Fault, Filter, GROUPS, Keys, When};
-use effects::{Effects, What};
-use plan::{Allowance, Decision, Plan};
+use document::{Document, Fault, When};
+use effects::Effects;
+use plan::{Decision, Plan};
 
 use crate::dispatch;
 use crate::refusal::Refusal;
@@ -211,7 +214,7 @@ impl Misbehaviour {
             Ok(call) => call,
             Err(refusal) => return Ok(refusal.into_response()),
         };
-        if let Some(intent) = call.what.as_ref().and_then(|what| what.intent.as_deref()) {
+        if let Some(intent) = call.intent() {
             running.named(intent);
         }
         if !has_effect || decision.latency.is_zero() {
@@ -281,109 +284,6 @@ impl Misbehaviour {
     }
 }
 
-/// A request on its way into the server.
-struct Call {
-    misbehaviour: Arc<Misbehaviour>,
-    what: Option<What>,
-    mints_sandbox: bool,
-    is_sandboxes: bool,
-    operation: Option<String>,
-    request: Request<Body>,
-    handle: Handle,
-}
-
-impl Call {
-    async fn new(
-        misbehaviour: &Arc<Misbehaviour>,
-        sandbox: Option<&str>,
-        operation: Option<&Operation>,
-        request: Request<Body>,
-        handle: Handle,
-    ) -> Result<Self, Refusal> {
-        let id = operation.map(|operation| operation.id.clone().into_owned());
-        let is_create = id.as_deref().is_some_and(|id| is_of("create", id));
-        let mut what = operation.filter(|operation| operation.repeat != Repeat::Safe).map(|operation| What {
-            operation: operation.id.clone().into_owned(),
-            key: request.headers().get(IDEMPOTENCY_KEY).and_then(|key| Some(key.to_str().ok()?.to_owned())),
-            intent: None,
-            test: request.headers().get(ONCEBOX_TEST_ID).and_then(|test| Some(test.to_str().ok()?.to_owned())),
-            sandbox: sandbox.map(str::to_owned).or_else(|| sandbox_in(request.uri().path())),
-        });
-        let is_sandboxes = sandbox.is_none();
-        let mut request = request;
-        let is_control = operation.is_some_and(|operation| operation.plane == Plane::ControlPlane);
-        if is_sandboxes && is_control && what.is_some() {
-            // What a client sent before it went away has arrived. Files are streams, and larger than what is looked into.
-            let (head, body) = request.into_parts();
-            let body = read(body).await?;
-            if let (true, Some(what)) = (is_create, &mut what) {
-                what.intent = intent_in(&body);
-            }
-            request = Request::from_parts(head, Body::from(body));
-        }
-        let misbehaviour = Arc::clone(misbehaviour);
-        Ok(Self { misbehaviour, what, mints_sandbox: is_create, is_sandboxes, operation: id, request, handle })
-    }
-
-    fn is_list(&self) -> bool {
-        self.operation.as_deref().is_some_and(|id| is_of("list", id))
-    }
-
-    /// Applies what is amiss with the server as a whole. The answer, if that is one.
-    fn bend(&mut self, plan: &Plan) -> Option<Response> {
-        let document = &plan.document;
-        let path = self.request.uri().path();
-        if self.is_sandboxes
-            && let Some(status) = document.v2_missing
-            && path.starts_with("/v2/sandboxes")
-        {
-            let status = StatusCode::from_u16(status).unwrap_or(StatusCode::NOT_FOUND);
-            let words = if status == StatusCode::NOT_FOUND { "no such route" } else { "method not allowed" };
-            return Some(Refusal::new(status, words).into_response());
-        }
-        if document.keys == Keys::Ignored {
-            self.request.headers_mut().remove(IDEMPOTENCY_KEY);
-        }
-        if document.filter == Filter::Ignored && self.is_list() {
-            lists::drop_filter(&mut self.request);
-        }
-        None
-    }
-
-    fn allowance(&self, plan: &Plan) -> Option<Allowance> {
-        if self.mints_sandbox { plan.take_create() } else { None }
-    }
-
-    /// Has it done, and throws the answer away once it is known whether it was.
-    async fn carry_out(self) {
-        let response = self.respond().await;
-        // A stream's first message tells whether it began.
-        let mut body = response.into_body();
-        let _ = body.frame().await;
-    }
-
-    /// Has it done; of a list that is amiss, what is left.
-    async fn listed(self, plan: &Plan) -> Response {
-        let is_list = self.is_list();
-        let response = self.respond().await;
-        if is_list { lists::bend(response, &plan.document).await } else { response }
-    }
-
-    /// Has it done, whatever becomes of the client.
-    async fn respond(self) -> Response {
-        let Self { misbehaviour, what, mints_sandbox, is_sandboxes, request, handle, .. } = self;
-        let Some(what) = what else { return handle(request).await };
-        let watched = async move { watch::effect(handle(request).await, what, mints_sandbox, &misbehaviour).await };
-        if !is_sandboxes {
-            return watched.await;
-        }
-        match tokio::spawn(watched).await {
-            Ok(response) => response,
-            Err(error) => Refusal::internal(error).into_response(),
-        }
-    }
-}
-
 /// `?test_id=…`
 fn test_id(query: Option<&str>) -> Result<Option<String>, Refusal> {
     #[derive(serde::Deserialize)]
@@ -397,10 +297,6 @@ fn test_id(query: Option<&str>) -> Result<Option<String>, Refusal> {
     query.map(|query| query.0.test_id).map_err(|error| Refusal::bad_request(error.body_text()))
 }
 
-fn is_of(group: &str, operation: &str) -> bool {
-    GROUPS.iter().any(|(name, members)| *name == group && members.contains(&operation))
-}
-
 async fn read(body: Body) -> Result<Bytes, Refusal> {
     let whole = tokio::time::timeout(BODY_LIMIT, Limited::new(body, MAX_BODY).collect()).await;
     match whole {
@@ -411,53 +307,4 @@ async fn read(body: Body) -> Result<Bytes, Refusal> {
         Ok(Err(error)) => Err(Refusal::bad_request(format!("the body ended early: {error}"))),
         Err(_) => Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, format!("no whole body within {BODY_LIMIT:?}"))),
     }
-}
-
-fn intent_in(body: &[u8]) -> Option<String> {
-    let body: Value = serde_json::from_slice(body).ok()?;
-    Some(body.get("metadata")?.get("oncebox.intent")?.as_str()?.to_owned())
-}
-
-/// The sandbox that a control-plane path names.
-fn sandbox_in(path: &str) -> Option<String> {
-    let mut segments = path.split('/').skip_while(|segment| *segment != "sandboxes").skip(1);
-    segments.next().filter(|id| !id.is_empty()).map(str::to_owned)
-}
-
-fn made_up(answer: &Answer) -> Response {
-    let mut response = match &answer.body {
-        None => {
-            let words = answer.status().canonical_reason().unwrap_or("made up");
-            Json(ErrorBody::new(answer.code, words)).into_response()
-        }
-        Some(Value::String(text)) => text.clone().into_response(),
-        Some(value) => Json(value).into_response(),
-    };
-    *response.status_mut() = answer.status();
-    response.headers_mut().extend(answer.header_map());
-    response
-}
-
-fn limited(allowance: Allowance) -> Response {
-    let mut response = Refusal::new(StatusCode::TOO_MANY_REQUESTS, "Rate limit exceeded").into_response();
-    response.headers_mut().insert(http::header::RETRY_AFTER, HeaderValue::from(allowance.reset));
-    with_limits(response, allowance)
-}
-
-/// Says what is left in both forms: the protocol's three fields, and the two of the RateLimit draft.
-fn with_limits(mut response: Response, allowance: Allowance) -> Response {
-    let Allowance { limit, window, remaining, reset, .. } = allowance;
-    let headers = response.headers_mut();
-    headers.insert("ratelimit-limit", HeaderValue::from(limit));
-    headers.insert("ratelimit-remaining", HeaderValue::from(remaining));
-    headers.insert("ratelimit-reset", HeaderValue::from(reset));
-    for (name, value) in [
-        ("ratelimit-policy", format!("\"create\";q={limit};w={window}")),
-        ("ratelimit", format!("\"create\";r={remaining};t={reset}")),
-    ] {
-        if let Ok(value) = HeaderValue::try_from(value) {
-            headers.insert(name, value);
-        }
-    }
-    response
 }
