@@ -1,108 +1,21 @@
 //! `oncebox explain`: what would happen after an attempt, and by which rule.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+mod args;
 
-use clap::{Args, ValueEnum};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
+
 use oncebox_policy::{
-    Attempt, Budget, CallFacts, Cause, DEFAULT_REQUEST_TIMEOUT, Explanation, Ledger, NotSent, Outcome, Permit, Phase,
-    Policy, RequestBody, Response, ResponseBody, Scope, Tokens, Unknown, Verdict, explain, judge, retries_option,
-    retry_after, should_retry, timeout_option,
+    Attempt, Budget, CallFacts, DEFAULT_REQUEST_TIMEOUT, Explanation, Ledger, Outcome, Permit, Policy, RequestBody,
+    Scope, Tokens, Verdict, explain, judge,
 };
 use oncebox_protocol::{Operation, Plane, operations};
 use serde_json::{Value, json};
 
 use crate::exit::{Failure, print};
 
-#[derive(Debug, Args)]
-pub(crate) struct ExplainArgs {
-    /// The operation's id in the specification, such as createSandbox
-    #[arg(long, value_name = "ID")]
-    operation: String,
-    /// How the attempt ended [default: answered, if there is a status]
-    #[arg(long, value_enum, required_unless_present = "status")]
-    outcome: Option<How>,
-    /// The answer's status
-    #[arg(long, value_name = "CODE", value_parser = clap::value_parser!(u16).range(100..=599))]
-    status: Option<u16>,
-    /// The answer's Retry-After: seconds or a date
-    #[arg(long, value_name = "VALUE", requires = "status", allow_hyphen_values = true)]
-    retry_after: Option<String>,
-    /// The answer's Should-Retry
-    #[arg(long, value_name = "VALUE", requires = "status")]
-    should_retry: Option<String>,
-    /// Which attempt it is; the ones before ended the same way
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    attempt: u32,
-    /// Seconds since the call began [default: as long as the attempts before waited]
-    #[arg(long, value_name = "SECONDS", value_parser = elapsed, allow_hyphen_values = true)]
-    elapsed: Option<Duration>,
-    /// The call sends an idempotency key
-    #[arg(long)]
-    key: bool,
-    /// The request body is a stream, all of it still at hand
-    #[arg(long)]
-    streamed: bool,
-    /// Whose rules
-    #[arg(long, value_enum, default_value_t)]
-    preset: Preset,
-    /// Retries after an answer or an unknown outcome [default: 3, or 0 inside a sandbox or volume]
-    #[arg(long, value_name = "N", value_parser = retries, allow_hyphen_values = true)]
-    retries: Option<u32>,
-    /// Repeats after failed connects and refusals [default: 3]
-    #[arg(long, value_name = "N", value_parser = connection_retries, allow_hyphen_values = true)]
-    connection_retries: Option<u32>,
-    /// The call's deadline in seconds; 0 is none [default: 60]
-    #[arg(long, value_name = "SECONDS", value_parser = request_timeout, allow_hyphen_values = true)]
-    request_timeout: Option<Limit>,
-    /// Draw a random number for the jitter, instead of the middle
-    #[arg(long)]
-    random: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum How {
-    /// A whole answer
-    Answered,
-    /// An answer whose body was cut
-    Broken,
-    /// No connection could be made
-    NotSent,
-    /// No stream or connection came free
-    NoSlot,
-    /// REFUSED_STREAM before any answer
-    Refused,
-    /// The stream was above GOAWAY's last id
-    Goaway,
-    /// The connection was lost after the request was sent
-    SentUnknown,
-    /// attempt_timeout passed after the request was sent
-    AttemptTimeout,
-    /// The caller gave up
-    Cancelled,
-    /// The call's deadline passed
-    TimedOut,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Preset {
-    /// Oncebox's own
-    #[default]
-    Default,
-    /// Those of the official Python SDK 2.52
-    #[value(name = "e2b-2-52")]
-    E2b2_52,
-    /// Those of the official Python SDK 2.63, with our permits
-    #[value(name = "e2b-2-63")]
-    E2b2_63,
-}
-
-/// A deadline, or none.
-#[derive(Clone, Copy, Debug)]
-struct Limit(Option<Duration>);
+pub(crate) use args::ExplainArgs;
+use args::{Preset, outcome};
 
 /// Explains one decision.
 pub(crate) fn run(args: &ExplainArgs) -> Result<u8, Failure> {
@@ -252,67 +165,11 @@ fn find(id: &str) -> Result<&'static Operation, Failure> {
     Err(Failure::usage(format!("--operation {id:?}: there is no such operation{hint}")))
 }
 
-fn outcome(args: &ExplainArgs) -> Result<Outcome, Failure> {
-    let unknown = |cause| Outcome::SentUnknown(Unknown { cause, stream_id: None, detail: "".into() });
-    let unsent = |phase, touched_socket| Outcome::NotSent(NotSent { phase, touched_socket, detail: "".into() });
-    let how = args.outcome.unwrap_or(How::Answered);
-    if args.status.is_some() && !matches!(how, How::Answered | How::Broken) {
-        return Err(Failure::usage("--status: only an answer has one (--outcome answered or broken)"));
-    }
-    Ok(match how {
-        How::Answered => match args.status {
-            Some(status) => Outcome::Responded(response(args, status, ResponseBody::Complete)),
-            None => return Err(Failure::usage("--outcome answered: give the answer's --status")),
-        },
-        How::Broken => Outcome::Responded(response(args, args.status.unwrap_or(200), ResponseBody::Broken)),
-        How::NotSent => unsent(Phase::Connect, true),
-        How::NoSlot => unsent(Phase::Slot, false),
-        How::Refused => Outcome::after_reset(43, 7, false),
-        How::Goaway => Outcome::after_goaway(43, 41, 0, b""),
-        How::SentUnknown => unknown(Cause::ConnectionLost),
-        How::AttemptTimeout => unknown(Cause::AttemptTimeout),
-        How::Cancelled => Outcome::Cancelled { sent: true },
-        How::TimedOut => Outcome::TimedOut { sent: true },
-    })
-}
-
-fn response(args: &ExplainArgs, status: u16, body: ResponseBody) -> Response {
-    let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    Response {
-        retry_after: args.retry_after.as_ref().and_then(|value| retry_after(value.as_bytes(), None, clock)),
-        should_retry: args.should_retry.as_ref().map(|value| should_retry(value.as_bytes())),
-        body,
-        ..Response::new(status)
-    }
-}
-
 /// A random number in [0, 1), from the seed that the standard library gives each of its hash maps.
 fn draw() -> f64 {
     const BITS: u32 = 53;
     let random = RandomState::new().build_hasher().finish();
     (random >> (u64::BITS - BITS)) as f64 / (1_u64 << BITS) as f64
-}
-
-fn elapsed(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.ok_or_else(|| "it must be a number of seconds, such as 30 or 0.5".to_owned())
-}
-
-fn retries(text: &str) -> Result<u32, String> {
-    retries_option("retries", text).map_err(|error| rule(error.rule))
-}
-
-fn connection_retries(text: &str) -> Result<u32, String> {
-    retries_option("connection_retries", text).map_err(|error| rule(error.rule))
-}
-
-fn request_timeout(text: &str) -> Result<Limit, String> {
-    let seconds = text.parse().unwrap_or(f64::NAN);
-    timeout_option("request_timeout", seconds).map(Limit).map_err(|error| rule(error.rule))
-}
-
-fn rule(rule: &str) -> String {
-    format!("it must be {rule}")
 }
 
 #[cfg(test)]
