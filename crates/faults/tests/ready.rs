@@ -33,9 +33,13 @@ async fn ready(name: &str) -> Server {
 }
 
 #[tokio::test]
-async fn each_of_them_starts() {
+async fn each_of_them_starts_and_takes_connections() {
+    assert!(ready_scripts().len() > 1);
     for ready in ready_scripts() {
-        serve(ready.script().unwrap()).await;
+        let server = serve(ready.script().unwrap()).await;
+        let _connection = tokio::net::TcpStream::connect(server.addr()).await.unwrap();
+        let came = server.log().wait_until(LONG, |log| log.totals().connections == 1).await;
+        assert!(came, "{}", ready.name);
     }
 }
 
