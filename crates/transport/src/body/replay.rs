@@ -133,7 +133,7 @@ mod tests {
     fn a_stream_of_empty_pieces_takes_no_memory() {
         let replay = stream_of(vec![Vec::new(); 1000]).into_replay(10);
         let mut attempt = replay.attempt();
-        assert_eq!(read(&mut attempt, 999), []);
+        assert!(read(&mut attempt, 999).is_empty());
         assert_eq!(replay.usage(), BodyUse::Unread);
         let Kind::Stream(source) = &replay.kind else { panic!() };
         assert!(source.lock().begin().is_empty());
