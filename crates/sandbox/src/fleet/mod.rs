@@ -6,10 +6,8 @@ mod report;
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use futures_util::StreamExt;
-use tokio::time::Instant;
 
 use crate::Client;
 use crate::error::Error;
@@ -196,9 +194,4 @@ impl Run {
             told(&now);
         }
     }
-}
-
-/// Since when something goes on.
-pub(crate) fn since(began: Instant) -> Duration {
-    Instant::now().saturating_duration_since(began)
 }

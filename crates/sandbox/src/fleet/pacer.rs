@@ -22,6 +22,9 @@ const FASTER: f64 = 1.01;
 /// The longest that one answer can hold all creates up.
 const LONGEST_HOLD: Duration = Duration::from_secs(300);
 
+/// The slowest rate that is kept, one a day: what a server names may be anything, also what no clock can count.
+const SLOWEST: f64 = 1.0 / 86_400.0;
+
 /// The one limiter of a fleet.
 #[derive(Debug)]
 pub(crate) struct Pacer {
@@ -105,7 +108,7 @@ impl Pacer {
         state.answers += 1;
         self.answered.notify_waiters();
         if let Some(rate) = headers.and_then(rate_of) {
-            state.rate = Some(rate * SHARE);
+            state.rate = Some((rate * SHARE).max(SLOWEST));
             state.is_named = true;
         }
         let Some(status) = status else { return false };
@@ -199,6 +202,20 @@ mod tests {
         }
         let took = began.elapsed().as_secs_f64();
         assert!((1.8..2.2).contains(&took), "{took} s for 38 creates at 19 a second");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_that_no_clock_can_count_ends_no_create_with_a_panic() {
+        for limit in ["1;w=1e300", "1e-300;w=1", "\"create\";q=1;w=99999999999999999999"] {
+            let pacer = Pacer::new();
+            pacer.turn(0.0).await;
+            pacer.learn(Some(201), Some(&HeaderMap::from_iter([(POLICY.clone(), limit.parse().unwrap())])), None);
+            let began = Instant::now();
+            for _ in 0..2 {
+                pacer.turn(0.9).await;
+            }
+            assert!(began.elapsed() <= Duration::from_secs(4 * 86_400), "{limit}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

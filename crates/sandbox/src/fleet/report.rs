@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::since;
-
 /// How far a fleet is.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -52,7 +50,7 @@ impl FleetProgress {
 
     /// Since the fleet began.
     pub fn elapsed(&self) -> Duration {
-        since(self.began)
+        self.began.elapsed()
     }
 
     /// How long it will take still, at the pace so far; `None` before anything has ended.
