@@ -154,10 +154,13 @@ pub(crate) fn environment(root: &Path) -> Result<PathBuf, String> {
 /// Builds the wheel with the `oncebox` program in it.
 pub(crate) fn build(root: &Path, python: &Path, profile: Profile) -> Result<PathBuf, String> {
     let program = program::build(root, profile)?;
-    if profile == Profile::Release {
-        // What the benches call: scripted servers.
-        run(&mut cargo(root, &["build", "--package", "oncebox-cli"]))?;
-    }
+    let wheel = build_without_program(root, python, profile)?;
+    run(package(root, python).arg("tools/with_file.py").arg(&wheel).args(["program", "oncebox"]).arg(program))?;
+    Ok(wheel)
+}
+
+/// The wheel without the command, which takes as long to build by itself.
+pub(crate) fn build_without_program(root: &Path, python: &Path, profile: Profile) -> Result<PathBuf, String> {
     let wheels = target_folder(root).join("wheels");
     for old in fs::read_dir(&wheels).into_iter().flatten().flatten() {
         if old.file_name().to_string_lossy().ends_with(".whl") {
@@ -171,11 +174,9 @@ pub(crate) fn build(root: &Path, python: &Path, profile: Profile) -> Result<Path
         .arg("--out")
         .arg(&wheels))?;
     let mut built = fs::read_dir(&wheels).into_iter().flatten().flatten().map(|entry| entry.path());
-    let wheel = built
+    built
         .find(|path| path.extension().is_some_and(|ending| ending == "whl"))
-        .ok_or_else(|| format!("maturin left no wheel in {}", wheels.display()))?;
-    run(package(root, python).arg("tools/with_file.py").arg(&wheel).args(["program", "oncebox"]).arg(program))?;
-    Ok(wheel)
+        .ok_or_else(|| format!("maturin left no wheel in {}", wheels.display()))
 }
 
 pub(crate) fn install(python: &Path, wheel: &Path) -> Result<(), String> {

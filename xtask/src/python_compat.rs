@@ -80,7 +80,9 @@ pub(crate) fn faults(root: &Path, write: bool) -> Result<(), String> {
 /// What the package costs, by the wheel as it is published. Fails outside of the bands. `options` are those of `bench.py`.
 pub(crate) fn bench(root: &Path, options: &[&str]) -> Result<(), String> {
     let python = python::environment(root)?;
-    let wheel = python::build(root, &python, Profile::Release)?;
+    // What it calls: scripted servers.
+    run(&mut cargo(root, &["build", "--package", "oncebox-cli"]))?;
+    let wheel = python::build_without_program(root, &python, Profile::Release)?;
     python::install(&python, &wheel)?;
     run(&mut cargo(root, &["build", "--release", "--package", "oncebox-bench", "--bin", "oncebox-bench"]))?;
     run(python::package(root, &python)
