@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::command::{cargo, is_present, run, run_watched};
+use crate::command::{is_present, run, run_watched};
 use crate::program::{self, Profile};
 use crate::python_compat;
 use crate::test::{Outcome, TOOLS_FOLDER, target_folder, virtual_environment};
