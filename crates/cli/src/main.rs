@@ -1,6 +1,7 @@
 //! The `oncebox` command.
 
 mod args;
+mod bounded;
 mod config;
 mod connection;
 mod cp;

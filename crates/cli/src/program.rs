@@ -1,11 +1,12 @@
 //! What a command line asks to be run, and why it was not.
 
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use oncebox::{Command, Error, ErrorKind};
 
+use crate::bounded::read_text;
 use crate::exit::{self, Failure};
 
 /// The largest file of environment variables.
@@ -60,13 +61,8 @@ impl Program<'_> {
     }
 }
 
-/// Bounded: a device would never end.
 fn read_env_file(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(MAX_ENV_FILE + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_ENV_FILE {
-        return Err(io::Error::other(format!("it is longer than {MAX_ENV_FILE} bytes")));
-    }
+    let text = read_text(std::fs::File::open(path)?, MAX_ENV_FILE)?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 

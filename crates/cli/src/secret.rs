@@ -1,6 +1,6 @@
 //! `oncebox secret`: secrets, whose values are read from a file, a variable or standard input, and never shown.
 
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -8,6 +8,7 @@ use oncebox::{Secret, SecretInfo, SecretString};
 use serde_json::{Value, json};
 
 use crate::args::{non_empty, pair};
+use crate::bounded::read_text;
 use crate::connection::ProviderArgs;
 use crate::exit::{self, Failure};
 
@@ -124,13 +125,13 @@ impl ValueArgs {
             Some(path) => {
                 let file = std::fs::File::open(path);
                 let file = file.map_err(|error| Failure::unreadable("--from-file", path, &error))?;
-                (format!("--from-file {}", path.display()), bounded(file))
+                (format!("--from-file {}", path.display()), read_text(file, MAX_VALUE))
             }
             None => {
                 if std::io::stdin().is_terminal() {
                     exit::say("type the value, then Enter and Ctrl-D");
                 }
-                ("standard input".to_owned(), bounded(std::io::stdin().lock()))
+                ("standard input".to_owned(), read_text(std::io::stdin().lock(), MAX_VALUE))
             }
         };
         let mut value = read.map_err(|error| Failure::usage(format!("{what}: {error}")))?;
@@ -145,15 +146,6 @@ impl ValueArgs {
         }
         Ok(value.into())
     }
-}
-
-fn bounded(from: impl Read) -> std::io::Result<String> {
-    let mut text = String::new();
-    from.take(MAX_VALUE + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_VALUE {
-        return Err(std::io::Error::other(format!("it is longer than {MAX_VALUE} bytes")));
-    }
-    Ok(text)
 }
 
 /// Says whether something was deleted. That there was none is no failure: it is gone.

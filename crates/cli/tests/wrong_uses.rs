@@ -189,6 +189,13 @@ fn a_wrong_configuration_is_told_with_its_place() {
 }
 
 #[test]
+fn a_configuration_file_without_end_is_read_to_its_bound() {
+    let (code, out, error) = run("sandbox ls", "/dev/zero");
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert!(error.contains("/dev/zero: it is longer than 1048576 bytes"), "{error}");
+}
+
+#[test]
 fn without_a_key_the_ways_to_give_one_are_told() {
     let output = Command::new(env!("CARGO_BIN_EXE_oncebox")).args(["sandbox", "ls"]).env_clear().output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap();

@@ -1,15 +1,17 @@
 //! The configuration file: values for all, and tables of values by the name of a profile.
 
+use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use toml::{Table, Value};
 
 use super::table::{SETTINGS, Setting};
+use crate::bounded::read_text;
 use crate::exit::{Failure, say};
 
 /// The largest file that is read.
-const MAX_FILE: usize = 1 << 20;
+const MAX_FILE: u64 = 1 << 20;
 
 /// A configuration file, or none.
 #[derive(Debug, Default)]
@@ -22,10 +24,7 @@ pub(super) struct File {
 impl File {
     pub(super) fn read() -> Result<Self, Failure> {
         let path = super::path();
-        match std::fs::read_to_string(&path) {
-            Ok(text) if text.len() > MAX_FILE => {
-                Err(Failure::usage(format!("{}: it is longer than {MAX_FILE} bytes", path.display())))
-            }
+        match fs::File::open(&path).and_then(|file| read_text(file, MAX_FILE)) {
             Ok(text) => {
                 let table = parse(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
                 let file = Self { path, exists: true, table };
@@ -47,7 +46,7 @@ impl File {
             let tables = self.profiles().into_iter().map(|name| self.table_of(Some(&name)));
             tables.chain([self.table_of(None)]).flatten().any(|table| table.contains_key(setting.name))
         });
-        let mode = std::fs::metadata(&self.path).map_or(0, |metadata| metadata.permissions().mode());
+        let mode = fs::metadata(&self.path).map_or(0, |metadata| metadata.permissions().mode());
         if keeps_secrets && mode & 0o077 != 0 {
             let path = self.path.display();
             say(format!("{path} holds a key, and other users can read it: `chmod 600 {path}`"));
