@@ -172,7 +172,7 @@ impl transport::Resolve for Nowhere {
 fn options_that_make_no_sense_are_refused_before_anything_is_sent() {
     for (client, words) in [
         (at("http://h").root_certificates("no certificate"), "root_certificates"),
-        (at("http://h").client_certificate("none", "none"), "client certificate"),
+        (at("http://h").client_certificate("none", "none"), "client_certificate: "),
         (at("http://h").max_connections(0), "max_connections: 0"),
         (at("http://h").header("a b", "c"), "header: \"a b\""),
     ] {
