@@ -44,12 +44,14 @@ const USAGE: &str = "usage: cargo xtask <task>
   bench commands      10,000 commands at once over connections that are retired: none lost, none doubled
   bench policy        time and allocations of a decision
   bench faults        connections and requests a second through a scripted server
+  bench files         many small files over a slow link, beside one request each
   bench js            requests of the JavaScript package over connections that are retired, beside undici
   bench local         a sandbox's start and the memory of `oncebox serve`, with 200 sandboxes at once
   bench operations    time finding an operation in the whole table
   bench python        what a call costs from Python, beside the official SDK, httpx and pyqwest; 10,000 commands at once;
                       --only PART for one of sdk, httpx, pyqwest, commands, round-trips
   bench retirement    requests lost and doubled under retirement, beside four clients by others; --write draws the picture
+  bench timeouts      when each limit fires, beside what it says
   bench transport     what a request costs, beside raw h2, hyper-util and reqwest
   bench wasm          the policy's module for JavaScript: its size, and the time until it is there";
 

@@ -60,10 +60,10 @@ pub(crate) struct ProviderArgs {
     /// Where the content of volumes is [env: E2B_VOLUME_API_URL]
     #[arg(long, value_name = "URL")]
     pub(crate) volume_api_url: Option<String>,
-    /// Deadline of a control-plane call in seconds; 0 is none [default: 60]
+    /// Deadline of a control-plane call in seconds; 0 is none [env: ONCEBOX_REQUEST_TIMEOUT] [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_hyphen_values = true)]
     pub(crate) request_timeout: Option<Duration>,
-    /// Retries of a control-plane call [default: 3]
+    /// Retries of a control-plane call [env: ONCEBOX_RETRIES] [default: 3]
     #[arg(long, value_name = "N", value_parser = retries, allow_hyphen_values = true)]
     pub(crate) retries: Option<u32>,
     /// Repeats after failed connects and refusals [env: E2B_CONNECTION_RETRIES] [default: 3]

@@ -115,7 +115,7 @@ pub(crate) async fn run(args: FaultsArgs) -> Result<u8, Failure> {
                 print!("{}", ready.json);
                 Ok(0)
             }
-            None => Err(no_script(&name, "there is no such script")),
+            None => Err(no_script("NAME", &name, "there is no such script")),
         },
     }
 }
@@ -124,7 +124,7 @@ fn script(name: &str, common: &CommonArgs) -> Result<Script, Failure> {
     let script = match Script::ready(name) {
         Some(script) => script,
         None => {
-            let text = fs::read_to_string(name).map_err(|error| no_script(name, &error.to_string()))?;
+            let text = fs::read_to_string(name).map_err(|error| no_script("SCRIPT", name, &error.to_string()))?;
             Script::from_json(&text).map_err(|error| Failure::usage(format!("{name}: {error}")))?
         }
     };
@@ -134,9 +134,9 @@ fn script(name: &str, common: &CommonArgs) -> Result<Script, Failure> {
     })
 }
 
-fn no_script(name: &str, why: &str) -> Failure {
+fn no_script(what: &str, name: &str, why: &str) -> Failure {
     let names: Vec<&str> = ready_scripts().iter().map(|ready| ready.name).collect();
-    Failure::usage(format!("SCRIPT is {name:?}: {why}; ready to use are: {}", names.join(", ")))
+    Failure::usage(format!("{what} is {name:?}: {why}; ready to use are: {}", names.join(", ")))
 }
 
 async fn serve(builder: Builder, common: CommonArgs) -> Result<u8, Failure> {

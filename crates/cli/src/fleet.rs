@@ -92,10 +92,11 @@ fn show(bar: &ProgressBar, progress: &FleetProgress) {
 }
 
 fn tell(report: &FleetReport<CommandOutput, Error>, args: &FleetRunArgs) -> Result<u8, Failure> {
-    let mut failed = 0_usize;
+    let (mut failed, mut ended_badly) = (0_usize, 0_usize);
     for (number, result) in report.results() {
         let bad = !result.as_ref().is_ok_and(CommandOutput::success);
         failed += usize::from(bad);
+        ended_badly += usize::from(bad && result.is_ok());
         if args.json {
             exit::print(match result {
                 Ok(output) => json!({
@@ -143,6 +144,10 @@ fn tell(report: &FleetReport<CommandOutput, Error>, args: &FleetRunArgs) -> Resu
         }))?;
     } else {
         exit::say(report);
+        // The report knows of sandboxes and calls; what a command's own code means is not its business.
+        if ended_badly > 0 {
+            exit::say(format!("in {ended_badly} of them the command itself failed"));
+        }
     }
     Ok(if failed == 0 { 0 } else { FAILED })
 }

@@ -92,5 +92,6 @@ fn log(verbose: bool) {
         Err(_) if verbose => EnvFilter::new("oncebox=debug,oncebox_transport=debug,oncebox_local=debug"),
         Err(_) => return,
     };
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    lines.with_ansi(style::colours_errors()).init();
 }

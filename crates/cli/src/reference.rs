@@ -51,9 +51,10 @@ volume_api_url = \"http://127.0.0.1:3000\"
 const OUTPUT: &str = "
 ## Output
 
-What a program may want to read is printed as JSON with `--json`; errors are then an object on standard output too, with their
-kind, their attempts and what is known. Bars and notes go to standard error, bars only where that is a terminal and no `--json` is
-given. Colours are used on a terminal only, and not with `NO_COLOR` or `TERM=dumb`.
+What a program may want to read is printed as JSON with `--json`; errors of calls are then an object on standard output too, with
+their kind, their attempts and what is known. A command line that is wrong is told on standard error all the same. Bars and notes go
+to standard error, bars only where that is a terminal and no `--json` is given. Colours are used on a terminal only, and not with
+`NO_COLOR` or `TERM=dumb`.
 
 ";
 

@@ -46,6 +46,11 @@ impl fmt::Display for Painted<'_> {
     }
 }
 
+/// Whether lines on standard error may be coloured.
+pub(crate) fn colours_errors() -> bool {
+    io::stderr().is_terminal() && wants_colour(|name| std::env::var(name).ok())
+}
+
 /// <https://no-color.org>: any value that is not empty says no.
 fn wants_colour(variable: impl Fn(&str) -> Option<String>) -> bool {
     let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());

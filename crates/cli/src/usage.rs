@@ -120,7 +120,8 @@ fn instead_of(path: &str, wrong: &str) -> Option<&'static str> {
 fn named<'a>(whole: &'a Command, words: &[String]) -> (String, &'a Command) {
     let (mut path, mut command) = ("oncebox".to_owned(), whole);
     for word in words.iter().take_while(|word| *word != "--") {
-        if let Some(below) = command.find_subcommand(word) {
+        // `help` leads to no command of its own: what follows it does.
+        if let Some(below) = command.find_subcommand(word).filter(|below| below.get_name() != "help") {
             path = format!("{path} {}", below.get_name());
             command = below;
         }
@@ -176,9 +177,12 @@ mod tests {
 
     #[test]
     fn words_lead_to_a_command() {
-        let whole = help::command();
+        let mut whole = help::command();
+        // The parser adds `help` when it is built.
+        whole.build();
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(named(&whole, &words("-v sbx kl -a")).0, "oncebox sandbox kill");
         assert_eq!(named(&whole, &words("run --local -- exec")).0, "oncebox run");
+        assert_eq!(named(&whole, &words("help sandbox nonsense")).0, "oncebox sandbox");
     }
 }

@@ -95,6 +95,8 @@ fn secrets_are_stored_changed_listed_and_deleted_and_never_shown() {
     let error: Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(error["error"]["kind"], "Conflict");
     shown += &format!("{}{}", text(&again.stdout), text(&again.stderr));
+    // What `-v` shows is coloured on a terminal only.
+    assert!(text(&again.stderr).contains("answered 409") && !shown.contains('\u{1b}'), "{shown}");
     for value in ["from-stdin", "from-file", "from-env"] {
         assert!(!shown.contains(value), "{shown}");
     }

@@ -43,8 +43,8 @@ pub(crate) struct Conn {
     pub(crate) upstream: Option<Arc<Upstream>>,
     pub(crate) out: Out,
     pub(crate) h2: H2,
-    /// The socket itself, to set how it closes; `None`: what it serves is none. Taken away at the end, so that the connection's halves are the last to
-    /// hold it.
+    /// The socket itself, to set how it closes; `None`: what it serves is none. Taken away at the end, so that the
+    /// connection's halves are the last to hold it.
     pub(crate) socket: Mutex<Option<Arc<TcpStream>>>,
     version: Mutex<Option<Version>>,
     withheld: [AtomicBool; 3],

@@ -1,4 +1,4 @@
-//! What happens, and when: the script a [`Server`](crate::Server) or a [`Proxy`](crate::Proxy) follows.
+//! What happens, and when: the script a [`Server`](crate::Server) or a [`Peer`](crate::Peer) follows.
 
 mod answer;
 mod check;

@@ -30,7 +30,7 @@ const READ: usize = 16 * 1024;
 const MOST_IDLE: usize = 256;
 
 /// Fields that concern one connection and are not passed on.
-const HOP_BY_HOP: [&[u8]; 9] = [
+const HOP_BY_HOP: [&[u8]; 10] = [
     b"connection",
     b"expect",
     b"host",
@@ -38,6 +38,7 @@ const HOP_BY_HOP: [&[u8]; 9] = [
     b"proxy-authenticate",
     b"proxy-authorization",
     b"proxy-connection",
+    b"te",
     b"transfer-encoding",
     b"upgrade",
 ];
@@ -100,11 +101,7 @@ impl Upstream {
     /// Sends the head of a request. `length`: of its body, where known.
     pub(crate) async fn open(self: &Arc<Self>, head: &Head, length: Option<u64>) -> io::Result<Flight> {
         let mut text = format!("{} {}{} HTTP/1.1\r\n", head.method, self.prefix, head.path).into_bytes();
-        let host = if self.keep_host && !head.authority.is_empty() {
-            head.authority.clone()
-        } else {
-            format!("{}:{}", self.host, self.port)
-        };
+        let host = if self.keep_host && !head.authority.is_empty() { head.authority.clone() } else { self.address() };
         text.extend(format!("host: {host}\r\n").bytes());
         let told = head.value("content-length").is_some();
         for field in head.fields.iter().filter(|field| passes(field)) {
@@ -140,6 +137,12 @@ impl Upstream {
         })
     }
 
+    /// Its host and port as they stand in a URL: an IPv6 address in brackets.
+    fn address(&self) -> String {
+        let Self { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+
     async fn connect(&self) -> io::Result<Box<dyn Io>> {
         loop {
             let Some((mut io, since)) = self.idle.lock().pop() else { break };
@@ -158,7 +161,7 @@ impl Upstream {
         let timeout = || io::Error::new(io::ErrorKind::TimedOut, "no connection in 10 s");
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await.map_err(|_| timeout())?;
         connected.map_err(|error: io::Error| {
-            io::Error::new(error.kind(), format!("connecting to {}:{}: {error}", self.host, self.port))
+            io::Error::new(error.kind(), format!("connecting to {}: {error}", self.address()))
         })
     }
 }
@@ -174,8 +177,7 @@ async fn is_quiet(io: &mut Box<dyn Io>) -> bool {
 }
 
 fn passes(field: &Field) -> bool {
-    let te_trailers_only = &field.name[..] != b"te";
-    te_trailers_only && !HOP_BY_HOP.contains(&&field.name[..])
+    !HOP_BY_HOP.contains(&&field.name[..])
 }
 
 fn push(text: &mut Vec<u8>, field: &Field) {
@@ -327,6 +329,7 @@ mod tests {
         assert_eq!((upstream.host.as_str(), upstream.port, upstream.prefix.as_str()), ("localhost", 3000, "/api"));
         let upstream = Upstream::new("http://[::1]:81", false).unwrap();
         assert_eq!((upstream.host.as_str(), upstream.port, upstream.prefix.as_str()), ("::1", 81, ""));
+        assert_eq!(upstream.address(), "[::1]:81");
         assert_eq!(Upstream::new("http://a", false).unwrap().port, 80);
         for bad in ["localhost:1", "ftp://a", "http://", "http://a:x", "http://u@a", "http://a/?q"] {
             assert!(Upstream::new(bad, false).is_err(), "{bad}");

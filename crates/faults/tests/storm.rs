@@ -1,5 +1,5 @@
-//! Many clients at once, each as simple as a correct client can be: what GOAWAY or REFUSED_STREAM says was not processed
-//! is sent again. If the server keeps its books right, nothing is lost and nothing doubled.
+//! Many clients at once, each as simple as a correct client can be: what GOAWAY or REFUSED_STREAM says was not
+//! processed is sent again. If the server keeps its books right, nothing is lost and nothing doubled.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

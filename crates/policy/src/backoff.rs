@@ -12,9 +12,9 @@ pub fn backoff(taken: u32, random: f64) -> Duration {
     full.mul_f64(0.5 + 0.5 * unit(random))
 }
 
-/// The wait before an origin is dialled again: `min(0.5 s · 1.5^(failed - 1), 10 s)`, ± 50 %, and at most 10 s. `failed`
-/// dials in a row went before it; `random` is in [0, 1). Growth stops before the jitter is applied, so that clients which
-/// failed together do not end up dialling together.
+/// The wait before an origin is dialled again: `min(0.5 s · 1.5^(failed - 1), 10 s)`, ± 50 %, and at most 10 s.
+/// `failed` dials in a row went before it; `random` is in [0, 1). Growth stops before the jitter is applied, so that
+/// clients which failed together do not end up dialling together.
 pub fn dial_backoff(failed: u32, random: f64) -> Duration {
     let cap = DIAL_BACKOFF_CAP.as_secs_f64();
     let mut seconds = DIAL_BACKOFF_BASE.as_secs_f64();

@@ -152,6 +152,7 @@ mod tests {
         assert!(budget.take(10, later));
         assert!(!budget.take(1, later));
     }
+
     #[test]
     fn a_budget_starts_with_what_it_is_given_up_to_its_capacity() {
         for (given, tokens) in [(0, 0), (1, 1), (499, 499), (500, 500), (501, 500), (u32::MAX, 500)] {

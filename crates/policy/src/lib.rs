@@ -43,8 +43,8 @@
 //! 10. A wait that reaches the deadline returns at once.
 //! 11. The retry budget.
 //!
-//! [`explain`] tells a decision rule by rule, with the facts that each looked at. The reasons for the order and for every
-//! number are in `docs/design/0001-decision-order.md`; `conformance/policy` holds it for every language.
+//! [`explain`] tells a decision rule by rule, with the facts that each looked at. The reasons for the order and for
+//! every number are in `docs/design/0001-decision-order.md`; `conformance/policy` holds it for every language.
 //!
 //! # Who spends what
 //!

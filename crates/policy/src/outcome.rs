@@ -440,6 +440,7 @@ mod tests {
             assert!(Outcome::Responded(cut).may_have_been_processed(), "{status}");
         }
     }
+
     fn answered(status: u16) -> Outcome {
         Outcome::Responded(Response::new(status))
     }

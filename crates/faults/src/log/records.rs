@@ -251,7 +251,8 @@ pub enum Happening {
         /// The fault's name in JSON.
         fault: &'static str,
     },
-    /// A fault was due that this connection cannot have, of HTTP/2 over HTTP/1.1 or of TLS without it; nothing happened.
+    /// A fault was due that this connection cannot have, of HTTP/2 over HTTP/1.1 or of TLS without it; nothing
+    /// happened.
     NotApplicable {
         /// The fault's name in JSON.
         fault: &'static str,

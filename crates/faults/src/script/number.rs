@@ -51,7 +51,7 @@ impl Number {
             Self::Between(from, to) => (*from..=*to).contains(&number),
             Self::From(from) => number >= *from,
             Self::Every(step) => number != 0 && number.is_multiple_of(*step),
-            Self::Round { is, of } => number != 0 && is.contains(&((number - 1) % of + 1)),
+            Self::Round { is, of } => number != 0 && is.contains(&((number - 1) % (*of).max(1) + 1)),
             Self::Is(_) | Self::Random { .. } => number == self.pick(draw),
         }
     }
@@ -63,7 +63,7 @@ impl Number {
             Self::OneOf(numbers) | Self::Round { is: numbers, .. } => numbers.first().copied().unwrap_or(0),
             Self::Random { from, to } => {
                 // A span of 2^64 does not fit; then any number will do.
-                (to - from).checked_add(1).map_or_else(|| 0, |span| draw() % span) + from
+                to.saturating_sub(*from).checked_add(1).map_or(0, |span| draw() % span) + from
             }
         }
     }
@@ -198,6 +198,14 @@ mod tests {
         assert_eq!(matching("every 5"), [5, 10]);
         assert_eq!(matching("1,2 of 4"), [1, 2, 5, 6, 9, 10]);
         assert_eq!(matching("random 1-4"), [2]);
+    }
+
+    #[test]
+    fn numbers_that_no_text_can_name_do_no_harm() {
+        let backwards = Number::Random { from: 40, to: 1 };
+        assert!(backwards.matches(40, || 7) && !backwards.matches(1, || 7));
+        assert!(Number::Round { is: vec![1], of: 0 }.matches(3, || 7));
+        assert!(!Number::Every(0).matches(3, || 7));
     }
 
     #[test]

@@ -44,8 +44,8 @@
 //! Each [`Action::Send`] is exactly one attempt: the layers below repeat nothing. The machine owns the call's
 //! [`Ledger`] and asks [`judge`](crate::judge()) itself about what was not processed and about statuses, and
 //! [`judge_reconciled`](crate::judge_reconciled) before it sends again what was unknown. So the attempts of a call stay
-//! within [`Policy::bound`](crate::Policy::bound) over all layers. Look-ups, fetches of what was found, probes, polls of
-//! a request in progress, and the one send that finds v2 missing are single attempts and spend `lookups`. What comes
+//! within [`Policy::bound`](crate::Policy::bound) over all layers. Look-ups, fetches of what was found, probes, polls
+//! of a request in progress, and the one send that finds v2 missing are single attempts and spend `lookups`. What comes
 //! after the end has its own bound.
 
 mod action;

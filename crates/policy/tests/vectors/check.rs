@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use oncebox_policy::{
-    Attempt, Budget, CallFacts, DecidedBy, Ledger, Outcome, Policy, Purpose, Return, ReturnReason, Rule, Tokens,
-    Verdict, explain, judge_adopted, judge_look_up, judge_reconciled, judge_traced,
+    Attempt, Budget, CallFacts, DecidedBy, Ledger, Policy, Purpose, Return, ReturnReason, Rule, Tokens, Verdict,
+    explain, judge_adopted, judge_look_up, judge_reconciled, judge_traced,
 };
 
 use crate::coverage::Coverage;
-use crate::schema::{Counters, Ended, Expect, Step, Vector};
+use crate::schema::{Counters, Expect, Step, Vector};
 
 /// Waits are equal when they differ by less than this many milliseconds.
 const ROUNDING_MS: f64 = 0.001;
@@ -87,7 +87,7 @@ impl<'a> Running<'a> {
             Step {
                 attempt: None, resend: false, start_look_up: false, look_up: Some(ended), adopted: false, ..
             } => {
-                let attempt = Attempt::new(outcome(ended, clock));
+                let attempt = Attempt::new(ended.outcome(clock));
                 Decided::Verdict(judge_look_up(facts, ledger, Purpose::LookUp, &attempt, now), None)
             }
             Step { attempt: None, resend: false, start_look_up: false, look_up: None, adopted: true, .. } => {
@@ -117,10 +117,6 @@ impl<'a> Running<'a> {
             (Some(tokens), Some(budget)) => same("tokens", &budget.available(now), &tokens),
         }
     }
-}
-
-fn outcome(ended: &Ended, clock: u64) -> Outcome {
-    ended.outcome(clock)
 }
 
 fn equal(decided: &Decided, expect: &Expect) -> Result<(), String> {

@@ -57,7 +57,7 @@ impl IoRuntime {
     }
 
     /// Runs a future on the I/O thread, and waits for its result on this one. `None`: the runtime has ended, or the
-    /// future has panicked.
+    /// future has panicked. On the I/O thread itself it would wait for ever.
     pub fn run<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Option<T> {
         let (tell, told) = mpsc::sync_channel(1);
         self.handle.spawn(async move {

@@ -12,7 +12,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::Reason;
 use h2::client::SendRequest;
 use oncebox_policy::{Cause, ShortText};
 use tokio::time::Instant;
@@ -29,8 +28,9 @@ const STREAM_WINDOW: u32 = 1 << 20;
 
 /// Connection window. As large as it can be, so that responses which nobody reads cannot starve the others.
 ///
-/// `h2` also takes half of it for the memory that small unread frames may cost beyond their bytes, and ends a connection
-/// that costs more: a gigabyte, which is millions of frames on several streams, and a bound that there should be.
+/// `h2` also takes half of it for the memory that small unread frames may cost beyond their bytes, and ends a
+/// connection that costs more: a gigabyte, which is millions of frames on several streams, and a bound that there
+/// should be.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 
 /// Streams assumed to be allowed by a peer whose SETTINGS name no limit.
@@ -259,10 +259,7 @@ impl H2Connection {
         }
         if error.is_reset() && error.is_remote() {
             let code = error.reason().map_or(0, u32::from);
-            if error.reason() == Some(Reason::REFUSED_STREAM) {
-                return Failure::refused_stream(stream_id, error);
-            }
-            return Failure::unknown(Cause::Reset { code }, Some(stream_id), error);
+            return Failure::reset(stream_id, code, error);
         }
         match wire.goaway() {
             Some(goaway) if stream_id > goaway.last_stream_id => Failure::goaway(stream_id, &goaway, error),

@@ -8,7 +8,7 @@ pub(crate) use h2::{Exchange, H2Connection, H2Response, H2Stream, Liveness, Owne
 
 use std::error::Error as StdError;
 
-use oncebox_policy::{Cause, NotSent, Outcome, Phase, Refusal, ShortText, Unknown};
+use oncebox_policy::{Cause, NotSent, Outcome, Phase, ShortText, Unknown};
 
 use crate::body::BoxError;
 use crate::io::GoAway;
@@ -42,8 +42,7 @@ impl Failure {
 
     /// No connection could be had, for a reason that all who waited share.
     pub(crate) fn no_connection(phase: Phase, detail: ShortText) -> Self {
-        let source = detail.to_string().into();
-        Self { outcome: Outcome::NotSent(NotSent { phase, touched_socket: true, detail }), source }
+        Self::dial(phase, detail.to_string())
     }
 
     /// A dial failed.
@@ -53,30 +52,21 @@ impl Failure {
         Self { outcome: Outcome::NotSent(NotSent { phase, touched_socket: true, detail }), source }
     }
 
-    /// RST_STREAM with REFUSED_STREAM.
-    pub(crate) fn refused_stream(stream_id: u32, source: impl Into<BoxError>) -> Self {
-        Self { outcome: Outcome::Refused(Refusal::RefusedStream { stream_id }), source: source.into() }
+    /// RST_STREAM before any byte of a response.
+    pub(crate) fn reset(stream_id: u32, code: u32, source: impl Into<BoxError>) -> Self {
+        Self { outcome: Outcome::after_reset(stream_id, code, false), source: source.into() }
     }
 
     /// GOAWAY with a last stream id below the request's.
     pub(crate) fn goaway(stream_id: u32, goaway: &GoAway, source: impl Into<BoxError>) -> Self {
-        let refusal = Refusal::GoAway {
-            stream_id,
-            last_stream_id: goaway.last_stream_id,
-            code: goaway.code,
-            debug_data: ShortText::from_bytes(&goaway.debug_data),
-        };
-        Self { outcome: Outcome::Refused(refusal), source: source.into() }
+        let outcome = Outcome::after_goaway(stream_id, goaway.last_stream_id, goaway.code, &goaway.debug_data);
+        Self { outcome, source: source.into() }
     }
 
     /// The head was written, and no answer came.
     pub(crate) fn unknown(cause: Cause, stream_id: Option<u32>, source: impl Into<BoxError>) -> Self {
         let source = source.into();
-        let detail = match cause {
-            // The code says it all.
-            Cause::Reset { .. } => ShortText::EMPTY,
-            _ => innermost(&source),
-        };
+        let detail = innermost(&source);
         Self { outcome: Outcome::SentUnknown(Unknown { cause, stream_id, detail }), source }
     }
 }

@@ -41,7 +41,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Bytes that the kernel took, since the connection was opened.
+    /// Bytes that the stream below took, the kernel or TLS, since the connection was opened.
     pub(crate) fn bytes_written(&self) -> u64 {
         self.bytes_written.load(Ordering::Acquire)
     }

@@ -58,8 +58,8 @@ pub trait Observer: Send + Sync + 'static {
     /// An attempt is over, and it was decided what follows. `number` counts from 1.
     fn attempt_ended(&self, _call: &Observed<'_>, _number: usize, _record: &Record) {}
 
-    /// A single attempt is over that [`Client::attempt`](crate::Client::attempt) made. Whoever asked for it decides what
-    /// follows; it belongs to no call that is told of. `number` counts from 1.
+    /// A single attempt is over that [`Client::attempt`](crate::Client::attempt) made. Whoever asked for it decides
+    /// what follows; it belongs to no call that is told of. `number` counts from 1.
     fn single_attempt_ended(&self, _call: &Observed<'_>, _number: usize, _attempt: &Attempt) {}
 
     /// The connections to an origin are others than `before`, which is what this observer was told last, and none at

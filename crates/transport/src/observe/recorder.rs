@@ -48,8 +48,8 @@ pub trait Recorder: Send + Sync + 'static {
     fn in_flight(&self, change: i64);
 
     /// The connections to an origin, which are others than the `before` that was told last. Added up over all origins:
-    /// `oncebox_connections`, labelled `state`: `open`, `draining`; and `oncebox_calls_waiting`. The origin, scheme, host
-    /// and port, is no label there: where each sandbox has a host of its own there is no end of them.
+    /// `oncebox_connections`, labelled `state`: `open`, `draining`; and `oncebox_calls_waiting`. The origin, scheme,
+    /// host and port, is no label there: where each sandbox has a host of its own there is no end of them.
     fn connections(&self, _origin: &str, _before: Connections, _now: Connections) {}
 
     /// How long a call took to its response's head, or to its end where it is read whole: `oncebox_call_seconds`.

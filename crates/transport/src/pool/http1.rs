@@ -155,6 +155,9 @@ impl Http1Pool {
             !connection.is_closed() && now.saturating_duration_since(*since) < self.limits.http1_keepalive_expiry()
         });
         idle.push((connection, now));
+        // A fresh connection is dialled though others are idle, and would be one too many with them.
+        let surplus = idle.len().saturating_sub(self.limits.max_connections);
+        idle.drain(..surplus);
     }
 }
 

@@ -11,11 +11,11 @@
 //!    connection at the end of its life gets no more streams while another can take them, and its successor is dialled
 //!    before it is missed.
 //!
-//! Calls of different [traffic classes](crate::TrafficClass) use different HTTP/2 connections, which are counted together
-//! ([`bound`]). Over HTTP/1.1 a connection carries one exchange anyway, and the classes share them.
+//! Calls of different [traffic classes](crate::TrafficClass) use different HTTP/2 connections, which are counted
+//! together ([`bound`]). Over HTTP/1.1 a connection carries one exchange anyway, and the classes share them.
 //!
-//! Whoever observes is told of what there is ([`Shown`](crate::observe)) where that may have changed: at the end of each
-//! step under the line's lock.
+//! Whoever observes is told of what there is ([`Shown`](crate::observe)) where that may have changed: at the end of
+//! each step under the line's lock.
 //!
 //! A connection only ever moves forward: connecting, active (or cold: not needed now), draining, closed. Whoever sees
 //! first that it takes no more streams drains it, before anyone picks again.

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// How far the running attempt has come, and where. It outlives an attempt that is dropped at the deadline, whose outcome
-/// nobody else can tell.
+/// How far the running attempt has come, and where. It outlives an attempt that is dropped at the deadline, whose
+/// outcome nobody else can tell.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     stage: AtomicU8,

@@ -6,7 +6,8 @@ use http::Uri;
 use http::uri::Scheme;
 use hyper_util::client::proxy::matcher::Matcher;
 
-/// A list as in `NO_PROXY`, with the rules of curl. An entry with a port, as Go and Python know it, is for that port alone.
+/// A list as in `NO_PROXY`, with the rules of curl. An entry with a port, as Go and Python know it, is for that port
+/// alone.
 pub(super) struct NoProxy {
     any_port: Matcher,
     of_port: Vec<(u16, Matcher)>,

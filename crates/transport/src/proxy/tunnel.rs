@@ -1,7 +1,7 @@
 //! CONNECT (RFC 9110 §9.3.6).
 //!
-//! Not hyper-util's `Tunnel`: it reads on behind the proxy's answer, and drops what it finds there. A server that speaks
-//! first, as one of HTTP/2 does, would lose its SETTINGS.
+//! Not hyper-util's `Tunnel`: it reads on behind the proxy's answer, and drops what it finds there. A server that
+//! speaks first, as one of HTTP/2 does, would lose its SETTINGS.
 
 use std::io;
 

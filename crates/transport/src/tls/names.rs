@@ -24,7 +24,7 @@ pub(super) fn describe(host: &str, error: &io::Error) -> String {
              SSL_CERT_FILE)"
         ),
         TlsError::InvalidCertificate(_) => tls.to_string(),
-        TlsError::NoApplicationProtocol | TlsError::AlertReceived(rustls::AlertDescription::NoApplicationProtocol) => {
+        TlsError::NoApplicationProtocol | TlsError::AlertReceived(AlertDescription::NoApplicationProtocol) => {
             format!("{host}: the server speaks none of the HTTP versions offered (http_version)")
         }
         TlsError::AlertReceived(alert) => match of_client_certificate(*alert) {
