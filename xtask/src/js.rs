@@ -93,7 +93,7 @@ fn addon(root: &Path, profile: &str) -> Option<PathBuf> {
 }
 
 /// The package's folder, with what it needs installed.
-pub(crate) fn package(root: &Path) -> Result<PathBuf, Outcome> {
+fn package(root: &Path) -> Result<PathBuf, Outcome> {
     for program in ["node", "npm"] {
         if !is_present(program) {
             return Err(Outcome::Skipped(format!("no {program}")));

@@ -126,7 +126,7 @@ fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// rustup's `rust-lld`, beside the compiler that built this task.
+/// `rust-lld` of rustup's stable toolchain.
 fn linker() -> Result<PathBuf, String> {
     let output = Command::new("rustup")
         .args(["run", "stable", "rustc", "--print", "sysroot"])

@@ -7,10 +7,13 @@ use http::{Method, Request};
 use oncebox_transport::{Body, CallOptions, Client};
 use serde_json::Value;
 
+use crate::bounded::read_text;
 use crate::exit::{Failure, print};
 
 /// Where `oncebox serve` is unless something else is said.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:3000";
+/// The longest fault document: servers take no longer one.
+pub(crate) const MAX_DOCUMENT: u64 = 1 << 20;
 
 /// A local server.
 #[derive(Debug, Args)]
@@ -71,9 +74,9 @@ pub(crate) async fn run(args: EffectsArgs) -> Result<u8, Failure> {
 /// `oncebox faults set`
 pub(crate) async fn set(args: SetArgs) -> Result<u8, Failure> {
     let read = if args.file.as_os_str() == "-" {
-        std::io::read_to_string(std::io::stdin())
+        read_text(std::io::stdin().lock(), MAX_DOCUMENT)
     } else {
-        std::fs::read_to_string(&args.file)
+        std::fs::File::open(&args.file).and_then(|file| read_text(file, MAX_DOCUMENT))
     };
     let document = read.map_err(|error| Failure::unreadable("FILE", &args.file, &error))?;
     args.server.ask(Method::PUT, "/oncebox/faults", document).await.map(|_| 0)

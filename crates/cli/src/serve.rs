@@ -7,6 +7,8 @@ use serde_json::json;
 
 use crate::ENVD_HELPER;
 use crate::args::{Memory, NetworkArg, ServeArgs};
+use crate::bounded::read_text;
+use crate::effects::MAX_DOCUMENT;
 use crate::exit::{self, Failure};
 use crate::signals::Signals;
 
@@ -54,7 +56,7 @@ pub(crate) async fn serve(args: ServeArgs) -> Result<u8, Failure> {
     };
     builder = builder.pids(args.pids).network(network);
     if let Some(file) = &args.faults {
-        let read = std::fs::read_to_string(file);
+        let read = std::fs::File::open(file).and_then(|file| read_text(file, MAX_DOCUMENT));
         let document = read.map_err(|error| Failure::unreadable("--faults", file, &error))?;
         builder = builder.faults(document);
     }

@@ -9,8 +9,12 @@ use oncebox::{BuildEvent, Client, Ready, Template, TemplateInfo};
 use serde_json::json;
 
 use crate::args::non_empty;
+use crate::bounded::read_text;
 use crate::connection::ConnectionArgs;
 use crate::exit::{Failure, print};
+
+/// The longest Dockerfile that is read.
+const MAX_DOCKERFILE: u64 = 1 << 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct TemplateArgs {
@@ -199,8 +203,8 @@ pub(crate) async fn run(args: TemplateArgs) -> Result<u8, Failure> {
 }
 
 async fn build(args: BuildArgs) -> Result<u8, Failure> {
-    let text =
-        std::fs::read_to_string(&args.file).map_err(|error| Failure::unreadable("--file", &args.file, &error))?;
+    let text = std::fs::File::open(&args.file).and_then(|file| read_text(file, MAX_DOCKERFILE));
+    let text = text.map_err(|error| Failure::unreadable("--file", &args.file, &error))?;
     let context = args.context.clone().or_else(|| args.file.parent().map(PathBuf::from)).unwrap_or_default();
     let context = if context.as_os_str().is_empty() { PathBuf::from(".") } else { context };
     let mut recipe = Template::from_dockerfile(&text).map_err(|error| Failure::of(&error, args.json))?.context(context);

@@ -109,7 +109,12 @@ impl Group {
     ) -> io::Result<()> {
         let folder = place.folder.join(name);
         if !self.folders.contains(&folder) {
-            fs::create_dir(&folder).map_err(|error| named(&error, &folder))?;
+            // A name is given once by a process: one that is there was left by a killed server that had this number.
+            let made = fs::create_dir(&folder).or_else(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => fs::remove_dir(&folder).and_then(|()| fs::create_dir(&folder)),
+                _ => Err(error),
+            });
+            made.map_err(|error| named(&error, &folder))?;
             self.folders.push(folder.clone());
         }
         for (file, value) in values(place.second) {

@@ -78,6 +78,7 @@ async fn to_program(
         _ => failed(&error),
     })?;
     let Some((connection, permit)) = opened else { return Ok(closed_port(&sandbox.id, port)) };
+    let cut = sandbox.cut();
     let protocol = upgrade(&request);
     let theirs = protocol.as_ref().map(|_| hyper::upgrade::on(&mut request));
     let host = request.headers().get(header::HOST).filter(|_| keep_host).cloned();
@@ -97,10 +98,17 @@ async fn to_program(
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         tokio::spawn(async move {
             let _permit = permit;
-            // What ends one side ends the other; whoever is interested sees that.
-            if let (Ok(theirs), Ok(ours)) = tokio::join!(theirs, ours) {
-                let (mut theirs, mut ours) = (TokioIo::new(theirs), TokioIo::new(ours));
-                let _ = tokio::io::copy_bidirectional(&mut theirs, &mut ours).await;
+            let relayed = async {
+                // What ends one side ends the other; whoever is interested sees that.
+                if let (Ok(theirs), Ok(ours)) = tokio::join!(theirs, ours) {
+                    let (mut theirs, mut ours) = (TokioIo::new(theirs), TokioIo::new(ours));
+                    let _ = tokio::io::copy_bidirectional(&mut theirs, &mut ours).await;
+                }
+            };
+            tokio::select! {
+                () = relayed => {}
+                // The sandbox's side stands still.
+                () = cut => {}
             }
         });
     }

@@ -9,7 +9,7 @@ mod workshop;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use oncebox_protocol::api::{LogLevel, PauseMode};
@@ -66,6 +66,8 @@ pub(crate) struct Registry {
 struct Table {
     /// `None` while a sandbox is made: its id is taken.
     sandboxes: HashMap<String, Option<Arc<Sandbox>>>,
+    /// What templates are built in, which no id leads to.
+    workshops: Vec<Weak<Confined>>,
     /// Set when the server stops: nothing starts any more.
     closed: bool,
 }
@@ -215,6 +217,8 @@ impl Registry {
     pub(crate) async fn create(self: &Arc<Self>, blueprint: Blueprint) -> Result<Arc<Sandbox>, CreateError> {
         let place = self.place()?;
         let id = ids::sandbox_id()?;
+        // Before the table is looked at: who closes it waits for all that found it open.
+        let starting = Arc::clone(&self.starting).read_owned().await;
         {
             let mut table = self.table.lock();
             if table.closed {
@@ -226,7 +230,6 @@ impl Registry {
             table.sandboxes.insert(id.clone(), None);
         }
         let registry = Arc::clone(self);
-        let starting = Arc::clone(&self.starting).read_owned().await;
         // In a task of its own: a client that goes away must not leave a half-made sandbox behind.
         let started = tokio::spawn(async move {
             let started = registry.make(&id, blueprint, place).await;
@@ -365,6 +368,9 @@ impl Registry {
         }
         // Those that were starting find the table closed, and end what they started.
         drop(self.starting.write().await);
+        for workshop in self.workshops() {
+            workshop.end().await;
+        }
         let registry = Arc::clone(self);
         // If the runtime is shutting down, the folder goes with the registry.
         let _ = tokio::task::spawn_blocking(move || registry.let_go()).await;
@@ -373,7 +379,8 @@ impl Registry {
     /// The same for those who cannot wait asynchronously.
     pub(crate) fn close_blocking(&self, limit: Duration) {
         let until = Instant::now() + limit;
-        let ending: Vec<Arc<Confined>> = self.take_all().iter().filter_map(|sandbox| sandbox.processes()).collect();
+        let mut ending: Vec<Arc<Confined>> = self.take_all().iter().filter_map(|sandbox| sandbox.processes()).collect();
+        ending.extend(self.workshops());
         for confined in &ending {
             confined.hang_up();
         }
@@ -395,6 +402,10 @@ impl Registry {
         let all = table.sandboxes.values().flatten().cloned().collect();
         table.sandboxes.retain(|_, sandbox| sandbox.is_none());
         all
+    }
+
+    fn workshops(&self) -> Vec<Arc<Confined>> {
+        self.table.lock().workshops.iter().filter_map(Weak::upgrade).collect()
     }
 
     fn is_closed(&self) -> bool {

@@ -82,7 +82,11 @@ impl Envd<'_> {
             .header("x-access-token", self.token.expose())
             .body(Full::new(Bytes::from_static(b"{}")))
             .map_err(io::Error::other)?;
-        let body = http_body_util::Limited::new(self.send(request).await?.into_body(), MAX_MESSAGE);
+        let response = self.send(request).await?;
+        if !response.status().is_success() {
+            return Err(io::Error::other(format!("envd answered {}", response.status())));
+        }
+        let body = http_body_util::Limited::new(response.into_body(), MAX_MESSAGE);
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let mut listed: Value = serde_json::from_slice(&body)?;
         match listed["processes"].take() {

@@ -37,7 +37,8 @@ const MIN_MEMORY: u64 = 64 << 20;
 /// How long a dropped server waits for its sandboxes to end.
 const DROP_LIMIT: Duration = Duration::from_secs(3);
 
-/// A running local server. Stopping or dropping it ends its sandboxes and removes their files.
+/// A running local server. Stopping or dropping it ends its sandboxes and removes their files, unless
+/// [`state`](LocalServerBuilder::state) keeps those.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), oncebox_local::StartError> {
@@ -97,6 +98,8 @@ impl LocalServer {
         if let Some(running) = self.running.take() {
             running.accepting.abort();
             running.registry.close().await;
+            // Only once the task is gone is the port free for the next server.
+            let _ = running.accepting.await;
         }
     }
 }

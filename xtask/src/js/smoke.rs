@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::run;
+use crate::licences;
 use crate::test::{TOOLS_FOLDER, run_for_skips, target_folder};
 
 /// A runtime's name for the tests, the package that has its program for a processor, that package's version, and the program.
@@ -53,7 +54,10 @@ pub(crate) fn test(root: &Path, package: &Path, addon: &Path, skipped: &mut BTre
     }
     let tarball = |name: &str| tarball(&packed, name);
     let mut smoke = Command::new("node");
-    smoke.arg("smoke/run.mjs").arg(tarball("oncebox-0")?).arg(tarball(&format!("oncebox-{platform}-"))?);
+    smoke
+        .arg("smoke/run.mjs")
+        .arg(tarball(&format!("oncebox-{}.tgz", licences::version(root)?))?)
+        .arg(tarball(&format!("oncebox-{platform}-"))?);
     smoke.current_dir(package).env("ONCEBOX_BIN", target_folder(root).join("debug/oncebox"));
     run_for_skips(smoke.env("ONCEBOX_RUNTIMES", serde_json::Value::Object(programs).to_string()), skipped)
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::copy;
 use crate::command::{cargo, run};
-use crate::test::{Outcome, target_folder};
+use crate::test::target_folder;
 use crate::{js, python};
 
 /// Makes a reference in a folder; the error is why it could not.
@@ -28,10 +28,7 @@ fn python_reference(root: &Path, folder: &Path) -> Result<(), String> {
 }
 
 fn typescript(root: &Path, folder: &Path) -> Result<(), String> {
-    let package = js::package(root).map_err(|outcome| match outcome {
-        Outcome::Skipped(reason) | Outcome::Failed(reason) => reason,
-        Outcome::Passed => String::new(),
-    })?;
+    let package = js::package_or_reason(root)?;
     run(Command::new("npm").args(["run", "--silent", "docs", "--", "--out"]).arg(folder).current_dir(package))
 }
 

@@ -94,7 +94,7 @@ pub(super) async fn metrics(args: MetricsArgs) -> Result<u8, Failure> {
         for metric in measured.iter().filter(|metric| shown.insert(metric.timestamp_unix)) {
             print_metric(metric, args.plain.json)?;
         }
-        // The last second is asked for again: more may have been measured in it.
+        // From the last second on, which is asked for again and not shown again.
         if let Some(last) = shown.pop_last() {
             shown = BTreeSet::from([last]);
             from = Timestamp::from_second(last).ok();

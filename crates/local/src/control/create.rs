@@ -55,7 +55,8 @@ pub(super) async fn create(
     let made = control.registry.create(Blueprint { record, files }).await;
     let sandbox = made.map_err(create_refusal)?;
     if let Err(why) = boot(&sandbox, &source.settings).await {
-        control.registry.kill(&sandbox.id).await?;
+        // Not the 503 that says that nothing was changed: the sandbox is there.
+        control.registry.kill(&sandbox.id).await.map_err(|error| Refusal::internal(format!("{why}; {error}")))?;
         return Err(Refusal::internal(why).with_code(codes::SANDBOX_CREATE_FAILED));
     }
     control.templates.spawned(&source.template_id).await;
@@ -218,7 +219,8 @@ fn refuse_unsupported(new: &NewSandbox) -> Result<(), Refusal> {
     }
 }
 
-/// Checks what is asked of the network. An isolated sandbox reaches nothing, which is stricter than anything asked.
+/// Checks what is asked of the network. In a network of its own (`confined`) a sandbox that asks for less than all reaches
+/// nothing, which is stricter than anything asked.
 pub(super) fn check_network(
     network: Option<&SandboxNetwork>,
     allow_internet_access: Option<bool>,
@@ -239,7 +241,7 @@ pub(super) fn check_network(
     if allow.iter().any(|rule| !is_address(rule)) && !deny.iter().any(|rule| rule == "0.0.0.0/0") {
         return Err(Refusal::bad_request("network.allowOut takes domains only when denyOut has 0.0.0.0/0"));
     }
-    // A network that reaches nothing keeps every limit.
+    // Whoever asks for a limit is let out nowhere, which keeps every limit.
     if confined {
         return Ok(());
     }

@@ -99,16 +99,17 @@ async fn once(control: Control, request: Request, next: Next) -> Result<Response
     let (parts, body) = request.into_parts();
     let bytes = read(body).await?;
     let fingerprint = fingerprint(&parts, &bytes);
-    let begun = {
-        let (key, fingerprint) = (key.clone(), fingerprint.clone());
-        control.keys.change(move |draft| begin(draft, key, fingerprint, Timestamp::now())).await?
-    };
-    if let Some(answer) = begun {
-        return answer.into_response();
-    }
-    let request = Request::from_parts(parts, Body::from(bytes));
-    // In a task of its own: it is carried out to its end, and recorded, even if the client goes away.
+    // In a task of its own: what the record says is begun is carried out to its end, and recorded, even if the client goes
+    // away.
     let answered = tokio::spawn(async move {
+        let begun = {
+            let key = key.clone();
+            control.keys.change(move |draft| begin(draft, key, fingerprint, Timestamp::now())).await?
+        };
+        if let Some(answer) = begun {
+            return answer.into_response();
+        }
+        let request = Request::from_parts(parts, Body::from(bytes));
         let response = next.run(request).await;
         record(&control.keys, key, response).await
     });
@@ -206,14 +207,15 @@ async fn record(keys: &Records<KeyRecord>, key: String, response: Response) -> R
         body: STANDARD.encode(&bytes),
     };
     // Nobody is told what is not recorded: the same key would be told something else.
-    keys.change(move |draft| {
+    let recorded = keys.change(move |draft| {
         if let Some(mut record) = draft.get(&key).cloned() {
             record.state = KeyState::Answered(answer);
             draft.put(key, record);
         }
         Ok::<_, StoreError>(())
-    })
-    .await?;
+    });
+    // It was carried out: the 503 of a record that was not written would say that nothing was.
+    recorded.await.map_err(|error| Refusal::internal(format!("it was carried out, and not recorded: {error}")))?;
     Ok(Response::from_parts(parts, Body::from(bytes)))
 }
 

@@ -232,7 +232,7 @@ fn detail(sandbox: &Sandbox, control: &Control) -> SandboxDetail {
         envd_unresponsive_at_pause: None,
         volume_mounts: listed.volume_mounts,
         envd_access_token: Some(sandbox.access_token.clone()),
-        // An isolated sandbox reaches nothing, whatever was said.
+        // As it was asked for: what is granted hangs on the server's network too.
         allow_internet_access: record.allow_internet_access,
         domain: Some(control.domain()),
         network: record.network,

@@ -37,6 +37,8 @@ const CODE_INTERPRETER: &str = "code-interpreter-v1";
 /// What SDKs of desktops ask for: the same, since every sandbox has this machine's programs, those of a desktop included where
 /// they are installed.
 const DESKTOP: &str = "desktop";
+/// All that are there without having been built.
+const BUILT_IN: [&str; 3] = [BASE, CODE_INTERPRETER, DESKTOP];
 /// The tag that is meant where none is named.
 pub(super) const DEFAULT_TAG: &str = "default";
 /// Most templates of a server, snapshots included.
@@ -147,17 +149,22 @@ impl Templates {
     /// The templates that the store has. Builds that were under way have failed. Blocks.
     pub(crate) fn open(registry: Arc<Registry>, store: &Store) -> Result<Self, StoreError> {
         let records: Records<TemplateRecord> = Records::open(store, "template")?;
-        for mut template in records.all() {
-            for build in &mut template.builds {
-                if build.status == BuildStatus::Building {
+        let is_cut = |build: &BuildRecord| build.status == BuildStatus::Building;
+        records.change_blocking(|draft| {
+            let cut: Vec<TemplateRecord> = draft
+                .all()
+                .map(|(_, template)| template)
+                .filter(|one| one.builds.iter().any(is_cut))
+                .cloned()
+                .collect();
+            for mut template in cut {
+                for build in template.builds.iter_mut().filter(|build| is_cut(build)) {
                     build.fail("the server ended during this build", None);
                 }
-            }
-            records.change_blocking(|draft| {
                 draft.put(template.id.clone(), template);
-                Ok::<_, StoreError>(())
-            })?;
-        }
+            }
+            Ok::<_, StoreError>(())
+        })?;
         Ok(Self { records, registry, logs: Mutex::default(), building: tokio::sync::Semaphore::new(1) })
     }
 
@@ -173,7 +180,7 @@ impl Templates {
         let tag = parsed.tag.as_deref().unwrap_or(DEFAULT_TAG);
         let Some(template) = self.find(&parsed.name) else {
             if tag == DEFAULT_TAG
-                && let Some(name) = [BASE, CODE_INTERPRETER, DESKTOP].into_iter().find(|name| *name == parsed.name)
+                && let Some(name) = BUILT_IN.into_iter().find(|name| *name == parsed.name)
             {
                 return Ok(Source { template_id: name.to_owned(), alias: Some(name.to_owned()), ..Source::default() });
             }
@@ -195,7 +202,7 @@ impl Templates {
         let name = TemplateName::parse(name).ok()?.name;
         match self.find(&name) {
             Some(template) => Some(template.id),
-            None => (name == BASE).then(|| BASE.to_owned()),
+            None => BUILT_IN.contains(&name.as_str()).then_some(name),
         }
     }
 
@@ -235,6 +242,7 @@ impl Templates {
             self.logs.lock().remove(&build.id);
             remove(self.files(&build.id)).await;
         }
+        upload::forget(self.registry.state(), id).await;
         Ok(true)
     }
 
@@ -242,7 +250,7 @@ impl Templates {
         self.registry.state().template(build)
     }
 
-    /// Adds a template unless there are too many.
+    /// Refuses another template where there are too many.
     pub(super) fn check_room(count: usize) -> Result<(), Refusal> {
         if count < MAX_TEMPLATES {
             return Ok(());

@@ -34,6 +34,11 @@ impl Registry {
             let left = end_at.borrow_and_update().duration_since(Timestamp::now());
             let left = Duration::try_from(left).unwrap_or(Duration::ZERO);
             if left.is_zero() && sandbox.is_running() {
+                if self.is_closed() || !self.knows(&sandbox.id) {
+                    // Somebody else is ending it, and may have to wait for a copy of it.
+                    confined.gone().await;
+                    break;
+                }
                 self.expire(&sandbox).await;
                 continue;
             }
@@ -161,7 +166,8 @@ impl Registry {
         let place = match body {
             Body::Frozen(live) if memory => {
                 let thawed = self.thaw(&live.confined).await;
-                *sandbox.body.lock() = Body::Running(live);
+                // What was not thawed, or not all of it, is as paused as its record says.
+                *sandbox.body.lock() = if thawed.is_ok() { Body::Running(live) } else { Body::Frozen(live) };
                 thawed?;
                 None
             }
@@ -208,14 +214,15 @@ impl Registry {
         let (registry, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
         let copied = tokio::spawn(async move {
             let _turn = sandbox.turn.lock().await;
+            let to = registry.state.scratch()?;
             let running = sandbox.confined().ok();
             if let Some(confined) = &running {
                 registry.freeze(confined).await?;
             }
-            let to = registry.state.scratch()?;
-            let copied = copy_tree(&registry.state.sandbox(&sandbox.id), &to).await;
+            let mut copied = copy_tree(&registry.state.sandbox(&sandbox.id), &to).await;
             if let Some(confined) = &running {
-                registry.thaw(confined).await?;
+                let thawed = registry.thaw(confined).await;
+                copied = copied.and(thawed);
             }
             if let Err(error) = copied {
                 super::remove(to).await;

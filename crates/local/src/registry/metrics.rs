@@ -59,7 +59,7 @@ fn own(sandbox: &Sandbox, table: &[Process]) -> Option<Own> {
 }
 
 impl Registry {
-    /// The measurements of a sandbox between two moments, with one made now if there is none yet.
+    /// The measurements of a sandbox, with one made now if there is none yet.
     pub(crate) async fn metrics(&self, sandbox: &Arc<Sandbox>) -> Vec<SandboxMetric> {
         let metrics = sandbox.metrics();
         if !metrics.is_empty() || !sandbox.is_running() {

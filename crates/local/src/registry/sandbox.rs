@@ -171,7 +171,10 @@ impl Sandbox {
     pub(crate) fn end_in(&self, lifetime: Duration) {
         self.edit(|record| {
             record.end_at = after(lifetime);
-            record.lifecycle.lifetime = lifetime;
+            // One that is to end now, and is paused then, has the lifetime it had when it is resumed on use.
+            if !lifetime.is_zero() {
+                record.lifecycle.lifetime = lifetime;
+            }
         });
     }
 

@@ -61,10 +61,16 @@ impl Tree {
 
     /// Lists a folder, so many levels deep.
     pub(crate) fn list(&self, path: &str, depth: u32) -> io::Result<Vec<Entry>> {
-        let names = names(path)?;
         let mut found = Vec::new();
-        let mut levels = vec![(self.folder(&names)?, joined(&names), 1)];
-        while let Some((folder, at, level)) = levels.pop() {
+        // By their paths: of folders that wait there may be as many as entries, and none of them holds a descriptor.
+        let mut levels = vec![(joined(&names(path)?), 1)];
+        while let Some((at, level)) = levels.pop() {
+            let folder = match self.folder(&names(&at)?) {
+                Ok(folder) => folder,
+                // Removed meanwhile.
+                Err(Errno::NOENT | Errno::NOTDIR) if level > 1 => continue,
+                Err(error) => return Err(error.into()),
+            };
             for child in Dir::read_from(&folder)? {
                 let child = child?;
                 let Ok(name) = child.file_name().to_str() else { continue };
@@ -81,7 +87,7 @@ impl Tree {
                 // It may have been removed meanwhile.
                 let Ok(entry) = entry(folder.as_fd(), name, &path) else { continue };
                 if entry.r#type == EntryType::Directory && level < depth {
-                    levels.push((open_folder(folder.as_fd(), name)?, path, level + 1));
+                    levels.push((path, level + 1));
                 }
                 found.push(entry);
             }

@@ -40,6 +40,8 @@ pub(super) type Log<'l> = &'l (dyn Fn(LogLevel, Option<&str>, &str) + Send + Syn
 const ARCHIVE: &str = "/tmp/.oncebox-build/archive";
 const UNPACKED: &str = "/tmp/.oncebox-build/files";
 
+/// Longest time that a build's steps may take.
+const BUILD_LIMIT: Duration = Duration::from_secs(3600);
 /// How long a program may take to be ready, and how often it is looked at.
 const READY_LIMIT: Duration = Duration::from_secs(300);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -59,7 +61,10 @@ pub(super) async fn build(
     let workshop = templates.registry.workshop(files).await.map_err(|error| BuildError::new(base(), error))?;
     let mut builder =
         Builder { templates, template, workshop: &workshop, log, settings: recipe.source.settings.clone() };
-    let built = builder.take_steps(&recipe.start).await;
+    // Around the steps alone: whatever comes of them, the sandbox is ended and its files are not left behind.
+    let built = tokio::time::timeout(BUILD_LIMIT, builder.take_steps(&recipe.start)).await;
+    let built =
+        built.unwrap_or_else(|_| Err(BuildError::new(None, format!("the build was not done within {BUILD_LIMIT:?}"))));
     let settings = builder.settings;
     match built {
         Ok(()) => {

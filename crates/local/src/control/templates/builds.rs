@@ -1,7 +1,6 @@
 //! Builds: started, followed, ended.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use oncebox_protocol::api::{BuildLogEntry, BuildStatus, BuildStatusReason, LogLevel, StartBuild};
@@ -17,8 +16,6 @@ const MAX_LOG: usize = 10_000;
 const MAX_LINE: usize = 4096;
 /// Most steps of a build.
 const MAX_STEPS: usize = 1000;
-/// Longest time that a build may take.
-const BUILD_LIMIT: Duration = Duration::from_secs(3600);
 /// Logs that are kept; of the builds above that, the oldest are forgotten first.
 const MAX_LOGS: usize = 200;
 
@@ -94,10 +91,7 @@ impl Templates {
         };
         let built = {
             let _turn = self.building.acquire().await;
-            let building = build(&self, &template, &build_id, &recipe, &log);
-            tokio::time::timeout(BUILD_LIMIT, building).await.unwrap_or_else(|_| {
-                Err(BuildError { step: None, why: format!("the build was not done within {BUILD_LIMIT:?}") })
-            })
+            build(&self, &template, &build_id, &recipe, &log).await
         };
         match &built {
             Ok(_) => log(LogLevel::Info, None, "Build finished"),

@@ -108,6 +108,22 @@ fn check_hash(hash: &str) -> Result<(), Refusal> {
     Err(Refusal::bad_request(format!("'{}' is no hash: 64 hexadecimal digits", hash.escape_debug())))
 }
 
+/// Removes the archives that were sent for a template: they are of use to no other.
+pub(super) async fn forget(state: &crate::state::State, template: &str) {
+    let (folder, prefix) = (state.upload(""), file_name(template, ""));
+    let removing = tokio::task::spawn_blocking(move || {
+        for entry in std::fs::read_dir(folder)?.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&prefix) {
+                std::fs::remove_file(entry.path())?;
+            }
+        }
+        Ok::<_, io::Error>(())
+    });
+    if let Ok(Err(error)) = removing.await {
+        tracing::warn!(template, %error, "a template's uploads were not removed");
+    }
+}
+
 /// The name of the archive of a build step's files.
 pub(super) fn file_name(template: &str, hash: &str) -> String {
     format!("{template}-{hash}")

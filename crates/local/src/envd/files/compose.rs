@@ -43,7 +43,7 @@ fn join(parts: &[PathBuf], destination: &Path, paths: &Paths) -> Result<Written,
     let failed = |error: io::Error| Refusal::of_io("composing", &name, &error);
     let (target, permissions) = target(destination, &name)?;
     let folder = target.parent().map_or_else(|| PathBuf::from("/"), PathBuf::from);
-    // Opened first, so that nothing is made where a part is missing.
+    // Looked at first, so that nothing is made where a part is missing.
     for part in parts {
         let of_part = |error: io::Error| Refusal::of_io("reading", &paths.display(part), &error);
         if !fs::metadata(part).map_err(of_part)?.is_file() {

@@ -5,6 +5,7 @@ In: {"code": ..., "env": {...}} or {"restart": true}. Out, for each: lines in th
 """
 
 import base64
+import contextlib
 import json
 import os
 import queue
@@ -120,7 +121,9 @@ def main():
     client = manager.blocking_client()
 
     def interrupt(*_):
-        os.kill(manager.provisioner.pid, signal.SIGINT)
+        # Of a kernel that is being started afresh there is nothing to interrupt, and perhaps no process.
+        with contextlib.suppress(AttributeError, OSError, TypeError):
+            os.kill(manager.provisioner.pid, signal.SIGINT)
 
     def end(*_):
         os.killpg(manager.provisioner.pgid or manager.provisioner.pid, signal.SIGKILL)

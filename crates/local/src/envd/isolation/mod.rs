@@ -37,7 +37,8 @@ impl<T, E: Into<io::Error>> Step<T> for Result<T, E> {
     }
 }
 
-/// Moves this process, which must have one thread, into new namespaces, without one of the network for `host_network`. Its next child is process 1 of the pid namespace.
+/// Moves this process, which must have one thread, into new namespaces, without one of the network for `host_network`. Its
+/// next child is process 1 of the pid namespace.
 pub(crate) fn enter_namespaces(host_network: bool) -> Result<(), IsolationError> {
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let unshare = |flags: CloneFlags, name: &str| {
