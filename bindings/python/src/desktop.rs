@@ -6,11 +6,13 @@ use std::time::Duration;
 use oncebox::{DesktopStream, DesktopUrl, Error, MouseButton, ScrollDirection};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use tokio::runtime::Handle;
 
 use crate::convert;
 use crate::errors::{Subject, invalid};
 use crate::options::{self, Options};
 use crate::pending::{Pending, begin};
+use crate::runtime;
 use crate::sandbox::Sandbox;
 
 /// A display of a sandbox.
@@ -71,25 +73,31 @@ impl Desktop {
     }
 }
 
-/// A sandbox that is killed unless its desktop starts, also when nobody waits for that any more.
-struct Unfinished(Option<oncebox::Sandbox>);
+/// A sandbox that is killed unless its desktop starts and somebody is told so: whoever waited may have gone between the two.
+struct Unfinished {
+    sandbox: Option<oncebox::Sandbox>,
+    handle: Handle,
+}
 
 impl Unfinished {
-    async fn end<T>(mut self, started: Result<T, Error>) -> Result<T, Error> {
-        if let Some(sandbox) = self.0.take()
-            && started.is_err()
-        {
+    async fn kill(mut self) {
+        if let Some(sandbox) = &self.sandbox {
             // What went wrong is told; that it could not be killed either adds nothing.
             drop(sandbox.kill().await);
         }
-        started
+        // Not before: who goes away meanwhile has it killed all the same.
+        self.sandbox = None;
+    }
+
+    fn keep(mut self) {
+        self.sandbox = None;
     }
 }
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        if let (Some(sandbox), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(async move { sandbox.kill().await });
+        if let Some(sandbox) = self.sandbox.take() {
+            self.handle.spawn(async move { sandbox.kill().await });
         }
     }
 }
@@ -106,9 +114,20 @@ impl Desktop {
     ) -> PyResult<Pending> {
         let (width, height) = (options::count("resolution", width)?, options::count("resolution", height)?);
         let (desktop, dpi) = (self.clone(), options::count("dpi", dpi)?);
-        let unfinished = Unfinished(Some(self.sandbox.clone()));
-        let started = async move { unfinished.end(desktop.of().start(width, height, dpi).await).await };
-        begin(py, Subject::Process, started, convert::flag)
+        let unfinished = Unfinished { sandbox: Some(self.sandbox.clone()), handle: runtime::handle(py)? };
+        let started = async move {
+            match desktop.of().start(width, height, dpi).await {
+                Ok(has_session) => Ok((has_session, unfinished)),
+                Err(error) => {
+                    unfinished.kill().await;
+                    Err(error)
+                }
+            }
+        };
+        begin(py, Subject::Process, started, |py, (has_session, unfinished)| {
+            unfinished.keep();
+            convert::flag(py, has_session)
+        })
     }
 
     fn screenshot(&self, py: Python<'_>) -> PyResult<Pending> {

@@ -91,6 +91,19 @@ async def test_wrong_options_are_refused_before_anything_is_made(side: Side, loc
     assert "createSandbox" not in local_server.effects()["counts"]
 
 
+def test_a_function_that_was_cancelled_from_within_has_its_place(local_server: LocalServer) -> None:
+    async def work(sandbox: Any, number: int) -> int:
+        if number == 1:
+            other = asyncio.ensure_future(asyncio.sleep(1000))
+            other.cancel()
+            await other
+        return number
+
+    report = asyncio.run(run_async_fleet(3, work))
+    assert (report.results[0], report.results[2], list(report.failures)) == (0, 2, [1])
+    assert "2 of 3 succeeded" in str(report)
+
+
 def test_a_cancelled_fleet_leaves_no_sandbox(local_server: LocalServer) -> None:
     async def forever(sandbox: Any, number: int) -> None:
         started.set()

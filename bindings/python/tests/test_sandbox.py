@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+import trio
 
 import oncebox
 from oncebox._network import network_json
@@ -111,6 +112,18 @@ async def test_a_context_ends_it(side: Side, local_server: LocalServer) -> None:
         with side.Sandbox.create() as sandbox:
             pass
     assert await do(side.Sandbox.kill(sandbox.sandbox_id)) is False
+
+
+def test_a_context_in_a_cancelled_scope_of_trio_ends_it() -> None:
+    async def main() -> None:
+        sandbox = await oncebox.AsyncSandbox.create()
+        with trio.CancelScope() as scope:
+            async with sandbox:
+                scope.cancel()
+                await trio.sleep_forever()
+        assert await sandbox.kill() is False
+
+    trio.run(main)
 
 
 async def test_addresses(side: Side, local_server: LocalServer) -> None:

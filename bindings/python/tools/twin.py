@@ -27,6 +27,7 @@ NAMES = {
     "call_async": "call_sync",
     "turn_async": "turn_sync",
     "pieces_async": "pieces_sync",
+    "shielded_async": "shielded_sync",
     "_async": "_sync",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",

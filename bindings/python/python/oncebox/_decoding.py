@@ -36,12 +36,19 @@ def decoder_for(encoding: str) -> Decoder | None:
 class _Zlib:
     def __init__(self, window: int) -> None:
         self._inner = zlib.decompressobj(window)
+        #: An answer without content, as to HEAD, names its encoding too, and has no end.
+        self._began = False
 
     def feed(self, piece: bytes) -> bytes:
+        self._began = self._began or bool(piece)
         return self._inner.decompress(piece)
 
     def end(self) -> bytes:
-        return self._inner.flush()
+        rest = self._inner.flush()
+        # zlib itself does not mind, and the part would be taken for the whole.
+        if self._began and not self._inner.eof:
+            raise ValueError("the response's content ends before its encoding does")
+        return rest
 
 
 class _Pyqwest:

@@ -115,6 +115,7 @@ class FleetRun(Generic[T]):
             order["volume_mounts"] = {path: getattr(of, "name", of) for path, of in order["volume_mounts"].items()}
         self.core: _core.Fleet = client_for(options).fleet(count, concurrency, order)
         self.results: dict[int, Any] = {}
+        self._count = count
         self._owner, self._options, self._on_progress = owner, options, on_progress
 
     def sandbox(self, core: _core.Sandbox) -> Any:
@@ -132,4 +133,11 @@ class FleetRun(Generic[T]):
         if told is None:
             raise RuntimeError("oncebox: the fleet ended without a report")
         self.results.update(told.pop("failures"))
-        return FleetReport([self.results[number] for number in sorted(self.results)], **told)
+        return FleetReport([self._result(number) for number in range(self._count)], **told)
+
+    def _result(self, number: int) -> Any:
+        if number in self.results:
+            return self.results[number]
+        # A task that was cancelled from within has neither returned nor raised. Its place is kept: a list without it would
+        # give each number after it the result of another.
+        return RuntimeError("the function ended without a result: it was cancelled from within")

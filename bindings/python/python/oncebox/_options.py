@@ -111,8 +111,9 @@ class ClientFactory:
 
 
 def _close_all() -> None:
-    for client in list(_clients.values()):
-        for left in run_sync(client.close()):
+    # All at a time: each waits for as long as its `cleanup_timeout`, and the end of the program for the longest of them.
+    for closing in [client.close() for client in _clients.values()]:
+        for left in run_sync(closing):
             print(f"oncebox: {left}", file=sys.stderr)
 
 

@@ -123,8 +123,13 @@ def is_cancellation(error: BaseException) -> bool:
     return loaded is not None and isinstance(error, loaded.Cancelled)
 
 
-def shielded() -> AbstractContextManager[object]:
-    """Within it a task that was cancelled may wait once more."""
+def shielded_sync() -> AbstractContextManager[object]:
+    """A thread is not cancelled."""
+    return nullcontext()
+
+
+def shielded_async() -> AbstractContextManager[object]:
+    """Within it a task that was cancelled may wait once more. One of asyncio may anyway; trio cancels every wait."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import _core
 from ._options import timed
-from ._run import Background, call_async, is_cancellation, logger, run_async, run_sync, shielded
+from ._run import Background, call_async, is_cancellation, logger, run_async, run_sync, shielded_async
 from ._types import FilesystemEvent, OutputHandler, filesystem_events
 
 
@@ -77,7 +77,7 @@ class AsyncWatchHandle:
         except BaseException as error:
             # Stopped from outside, which is an end like any other.
             if is_cancellation(error):
-                with shielded():
+                with shielded_async():
                     await self._tell(None)
             raise
         await self._tell(end)

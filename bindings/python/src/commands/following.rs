@@ -365,12 +365,10 @@ impl Follow {
                 self.check_bound(&said, bytes.len())
             }
             CommandEvent::Pty(bytes) => {
+                // Not retained, as in the official SDK: a terminal may be open for days, and what it shows is for who looks.
                 let size = bytes.len();
-                if self.retain {
-                    said.stdout.push_str(&self.stdout.push(&bytes));
-                }
                 said.new.push_back(Piece::Pty(bytes));
-                self.check_bound(&said, size)
+                Ok(size)
             }
             CommandEvent::Gap(how) => {
                 self.gap = Some(how);

@@ -41,8 +41,8 @@ impl Sandbox {
         options.finish()?;
         begin(py, Subject::File, async move { watch.await }, move |py, changes| {
             let until = limit.and_then(|limit| Some((Instant::now().checked_add(limit)?, limit)));
-            let open = Arc::new(tokio::sync::Mutex::new(Some(changes)));
-            Ok(Py::new(py, Changes { open, until, new: Arc::default() })?.into_any())
+            let watch = Arc::new(tokio::sync::Mutex::new(Watch::Open(changes)));
+            Ok(Py::new(py, Changes { watch, until, new: Arc::default() })?.into_any())
         })
     }
 }
@@ -80,31 +80,46 @@ impl Watcher {
 /// The changes of a directory, as they come. Dropped, the watch ends.
 #[pyclass(frozen, module = "oncebox._core")]
 pub(crate) struct Changes {
-    open: Arc<tokio::sync::Mutex<Option<DirWatch>>>,
+    watch: Arc<tokio::sync::Mutex<Watch>>,
     until: Option<(Instant, Duration)>,
     new: Arc<Mutex<VecDeque<FileEvent>>>,
+}
+
+enum Watch {
+    Open(DirWatch),
+    /// What it failed of is there for who asks later: it may have come with changes, which are told first.
+    Over(Result<(), Failure>),
+}
+
+impl Watch {
+    fn fail(&mut self, failure: Failure) -> Result<(), Failure> {
+        *self = Self::Over(Err(failure.clone()));
+        Err(failure)
+    }
 }
 
 #[pymethods]
 impl Changes {
     /// What changed since the last time. Empty: the watch has ended.
     fn next(&self, py: Python<'_>) -> PyResult<Pending> {
-        let (open, new, taking, until) =
-            (Arc::clone(&self.open), Arc::clone(&self.new), Arc::clone(&self.new), self.until);
+        let (watch, new, taking, until) =
+            (Arc::clone(&self.watch), Arc::clone(&self.new), Arc::clone(&self.new), self.until);
         let next = async move {
-            let mut open = open.lock().await;
-            let Some(changes) = open.as_mut() else { return Ok(()) };
+            let mut watch = watch.lock().await;
             if !new.lock().is_empty() {
                 return Ok(());
             }
+            let changes = match &mut *watch {
+                Watch::Open(changes) => changes,
+                Watch::Over(how) => return how.clone(),
+            };
             let first = match until {
                 None => changes.next().await,
                 Some((until, limit)) => match tokio::time::timeout_at(until, changes.next()).await {
                     Ok(first) => first,
                     Err(_) => {
-                        *open = None;
                         let message = format!("the directory was watched for its `timeout` of {limit:?}; 0 is none");
-                        return Err(Failure::Plain(ErrorKind::Timeout, message));
+                        return watch.fail(Failure::Plain(ErrorKind::Timeout, message));
                     }
                 },
             };
@@ -112,16 +127,16 @@ impl Changes {
             loop {
                 match event {
                     None => {
-                        *open = None;
+                        *watch = Watch::Over(Ok(()));
                         return Ok(());
                     }
-                    Some(Err(error)) => {
-                        *open = None;
-                        return Err(Failure::Sdk(error));
-                    }
+                    Some(Err(error)) => return watch.fail(Failure::Sdk(error)),
                     Some(Ok(change)) => new.lock().push_back(change),
                 }
-                let Some(changes) = open.as_mut().filter(|_| new.lock().len() < BATCH) else { return Ok(()) };
+                let Watch::Open(changes) = &mut *watch else { return Ok(()) };
+                if new.lock().len() >= BATCH {
+                    return Ok(());
+                }
                 match changes.next().now_or_never() {
                     Some(more) => event = more,
                     None => return Ok(()),
@@ -138,9 +153,9 @@ impl Changes {
     }
 
     fn stop(&self, py: Python<'_>) -> PyResult<Pending> {
-        let open = Arc::clone(&self.open);
+        let watch = Arc::clone(&self.watch);
         // A task of its own: it is carried out, whoever waits for that.
-        let stopped = runtime::handle(py)?.spawn(async move { *open.lock().await = None });
+        let stopped = runtime::handle(py)?.spawn(async move { *watch.lock().await = Watch::Over(Ok(())) });
         begin_with(py, async move { drop(stopped.await) }, |py, ()| Ok(py.None()))
     }
 }

@@ -24,7 +24,7 @@ impl Sandbox {
         data: Vec<u8>,
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Pending> {
-        let write = write(&self.inner, path, Bytes::from(data).into(), &Options::new(Some(options), py)?)?;
+        let write = write(&self.inner, path, Bytes::from(data).into(), Options::new(Some(options), py)?)?;
         begin(py, Subject::File, async move { write.await }, |py, file| Ok(written(py, file)?.into_any().unbind()))
     }
 
@@ -49,11 +49,11 @@ impl Sandbox {
     /// Begins to write a file whose bytes come piece by piece. Options: as `write_file`.
     fn upload(&self, py: Python<'_>, path: String, options: &Bound<'_, PyDict>) -> PyResult<FileUpload> {
         let options = Options::new(Some(options), py)?;
-        Ok(FileUpload { inner: Writing::begin(py, |body| write(&self.inner, path, body, &options))? })
+        Ok(FileUpload { inner: Writing::begin(py, |body| write(&self.inner, path, body, options))? })
     }
 }
 
-fn write(sandbox: &oncebox::Sandbox, path: String, data: Body, options: &Options<'_>) -> PyResult<WriteFile> {
+fn write(sandbox: &oncebox::Sandbox, path: String, data: Body, options: Options<'_>) -> PyResult<WriteFile> {
     let user = options.text("user")?;
     let mut write = files(sandbox, &user).write(path, data);
     for (name, value) in options.pairs("metadata")? {
@@ -65,6 +65,7 @@ fn write(sandbox: &oncebox::Sandbox, path: String, data: Body, options: &Options
     if let Some(plain) = options.flag("use_octet_stream")? {
         write = write.form(!plain);
     }
+    options.finish()?;
     Ok(write)
 }
 

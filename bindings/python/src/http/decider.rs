@@ -66,7 +66,7 @@ impl Decider {
         let deadline = deadline.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO));
         let facts = CallFacts { permit, mints, deadline, ..CallFacts::default() };
         let mut origins = self.origins.lock();
-        if origins.len() >= ORIGINS {
+        if origins.len() >= ORIGINS && !origins.contains_key(&origin) {
             origins.clear();
         }
         let origin = origins

@@ -19,7 +19,7 @@ from .._dual import Target, dual, dual_or_all
 from .._network import iam_json, is_filesystem_only, lifecycle_options, network_json
 from .._options import client_for, is_debug, with_options
 from .._params import ApiParams
-from .._run import run_async
+from .._run import run_async, shielded_async
 from .._sandbox_base import SandboxBase
 from ..exceptions import SandboxException
 from .commands import AsyncCommands
@@ -144,7 +144,8 @@ class AsyncSandbox(SandboxBase):
             )
         finally:
             if result is None or result["exit_code"] != 0:
-                await run_async(self._core.kill())
+                with shielded_async():
+                    await run_async(self._core.kill())
         if result and result["exit_code"] != 0:
             raise SandboxException(f"the MCP gateway did not start, and the sandbox was killed: {result['stderr']}")
 
@@ -364,4 +365,5 @@ class AsyncSandbox(SandboxBase):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.kill()
+        with shielded_async():
+            await self.kill()

@@ -20,7 +20,7 @@ from .._dual import Target, dual, dual_or_all
 from .._network import iam_json, is_filesystem_only, lifecycle_options, network_json
 from .._options import client_for, is_debug, with_options
 from .._params import ApiParams
-from .._run import run_sync
+from .._run import run_sync, shielded_sync
 from .._sandbox_base import SandboxBase
 from ..exceptions import SandboxException
 from .commands import Commands
@@ -145,7 +145,8 @@ class Sandbox(SandboxBase):
             )
         finally:
             if result is None or result["exit_code"] != 0:
-                run_sync(self._core.kill())
+                with shielded_sync():
+                    run_sync(self._core.kill())
         if result and result["exit_code"] != 0:
             raise SandboxException(f"the MCP gateway did not start, and the sandbox was killed: {result['stderr']}")
 
@@ -363,4 +364,5 @@ class Sandbox(SandboxBase):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.kill()
+        with shielded_sync():
+            self.kill()
