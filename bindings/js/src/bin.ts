@@ -27,6 +27,8 @@ const child = spawn(program, process.argv.slice(2), { stdio: 'inherit' });
 child.once('error', (error) => fail(`${program}: ${error.message}`));
 child.once('exit', (code, signal) => {
   if (signal === null) process.exit(code ?? INFRASTRUCTURE);
+  // A signal that does not end this process, as SIGPIPE, must not look like success.
+  process.exitCode = INFRASTRUCTURE;
   // Ends as the program did, for who looks at it.
   for (const name of SIGNALS) process.removeAllListeners(name);
   process.kill(process.pid, signal);

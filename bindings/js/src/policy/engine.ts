@@ -116,7 +116,7 @@ export class Engine {
     return this.exports.read_should_retry() !== 0;
   }
 
-  /** A retry budget with this many tokens, which calls share. It lives as long as the module. */
+  /** A retry budget with this many tokens, which calls share. Give it back with `free`. */
   budget(tokens: number = BUDGET_CAPACITY): PolicyBudget {
     return new PolicyBudget(this.exports, this.exports.budget_new(tokens));
   }

@@ -84,7 +84,7 @@ export interface ConnectionsOpts {
   proxyTimeoutMs?: number | undefined;
 }
 
-/** How to reach the service. Every option can be given to every call, too. */
+/** How to reach the service. Every option can be given to every call of the control plane, too. */
 export interface ConnectionOpts extends PolicyOptions, TimeoutOptions, ClockOptions, ConnectionsOpts {
   /** The API key. Default: `E2B_API_KEY`. */
   apiKey?: string | undefined;

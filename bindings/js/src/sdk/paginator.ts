@@ -38,7 +38,7 @@ export abstract class Paginator<T, O extends ConnectionOpts = ConnectionOpts> {
   }
 
   /**
-   * The next page. Options of this call take the place of the list's.
+   * The next page. Options of this call win over the list's.
    *
    * @throws SandboxError where there is none: ask `hasNext` before. After any other error the same page can be asked for again.
    */
@@ -56,6 +56,11 @@ export abstract class Paginator<T, O extends ConnectionOpts = ConnectionOpts> {
     this.more = token !== undefined;
   }
 
+  /** The list's options, and over them those of a call. */
+  protected config(opts?: O): ConnectionConfig {
+    return new ConnectionConfig(ConnectionConfig.mergeOpts(this.opts, opts));
+  }
+
   /** Asks for a page of a path. */
   protected async page<W>(
     request: Omit<ApiRequest, 'method'>,
@@ -65,7 +70,7 @@ export abstract class Paginator<T, O extends ConnectionOpts = ConnectionOpts> {
     single = false,
   ): Promise<W[]> {
     if (!this.more) throw new SandboxError('there are no more items: ask hasNext before');
-    const config = new ConnectionConfig(opts ?? this.opts);
+    const config = this.config(opts);
     const place = single ? {} : { limit: this.limit, nextToken: this.token };
     const path = `${request.path}${query({ ...values, ...place })}`;
     const { body, headers } = await callApiWithHeaders<W[] | undefined>(config, { ...request, method: 'GET', path });

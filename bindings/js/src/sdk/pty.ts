@@ -4,7 +4,7 @@ import { connectTo, killProcess, startProcess } from './commands/commands.ts';
 import type { CommandHandle, CommandRequestOpts, Controls } from './commands/handle.ts';
 import { sendInput } from './commands/input.ts';
 import { COMMAND_TIMEOUT } from './commands/options.ts';
-import type { Envd } from './envd/envd.ts';
+import { type Envd, limitsOf } from './envd/envd.ts';
 import { whole } from './validate.ts';
 
 /** Options of a terminal. */
@@ -84,7 +84,7 @@ export class Pty {
       service: 'process.Process',
       method: 'Update',
       message: { process: { pid: whole('pid', pid, 0, 2 ** 32 - 1) }, pty: { size: size(to) } },
-      ...opts,
+      ...limitsOf(opts),
     });
   }
 

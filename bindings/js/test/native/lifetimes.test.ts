@@ -90,8 +90,12 @@ describe.skipIf(skip)('native transport: lifetimes', () => {
 
   test('bodies that are cancelled or forgotten free their streams', async () => {
     await using server = await FaultServer.start({ ...ONE_STREAM, answer: { body: { size: 10_000_000 } } });
-    const cancelled = await open({ httpVersion: '2', maxConnections: 1 })(`${server.url}/`);
+    const fetch = open({ httpVersion: '2', maxConnections: 1 });
+    const cancelled = await fetch(`${server.url}/`);
     await cancelled.body?.cancel();
+    const after = await fetch(`${server.url}/`);
+    expect(after.status).toBe(200);
+    await after.body?.cancel();
     // A process of its own, in which the collector can be called.
     const output = await run(
       `

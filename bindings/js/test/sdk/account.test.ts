@@ -19,7 +19,11 @@ describe.skipIf(!available)('what an account has', () => {
 
   test('volumes', async () => {
     process.env.E2B_VOLUME_API_URL = local.server.url;
-    const made = await Volume.create('vol-test', local.opts);
+    const control = new AbortController();
+    const made = await Volume.create('vol-test', { ...local.opts, signal: control.signal });
+    // It was for the call, and not for what is done with the volume later.
+    control.abort();
+    expect(await made.exists('/d')).toBe(false);
     await expect(Volume.create('vol-test', local.opts)).rejects.toThrow(/already|exists/);
     const volume = await Volume.connect(made.volumeId, local.opts);
     expect(await Volume.getInfo(made.volumeId, local.opts)).toMatchObject({
@@ -107,6 +111,10 @@ describe.skipIf(!available)('what an account has', () => {
     expect(sandbox).toBeInstanceOf(Sandbox);
     const found = await client.Sandbox.list({ query: { metadata: { bound: 'yes' } } }).nextItems();
     expect(found.map((each) => each.sandboxId)).toEqual([sandbox.sandboxId]);
+    // What a page is given is over what its list was given, and not in its place.
+    const { signal } = new AbortController();
+    expect(await client.Sandbox.list().nextItems({ signal })).toHaveLength(1);
+    expect(await client.Secret.list().nextItems({ signal })).toEqual([]);
     expect(await client.Volume.list()).toEqual([]);
     expect(await client.Secret.exists('nothing')).toBe(false);
     const elsewhere = client.Sandbox.getInfo(sandbox.sandboxId, { apiUrl: 'http://127.0.0.1:1', connectionRetries: 0 });

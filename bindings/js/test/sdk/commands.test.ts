@@ -49,7 +49,10 @@ describe.skipIf(!available)('commands', () => {
     expect((await sandbox.commands.list()).map((each) => each.pid)).toEqual([cat.pid]);
     const other = await sandbox.commands.connect(cat.pid, { timeoutMs: 0 });
     await sandbox.commands.sendStdin(cat.pid, 'one\n');
-    await cat.sendStdin(new Uint8Array([0xff, 0x0a]));
+    // An object that fits may hold more, which is not the request's.
+    const more = { message: 'mine', method: 'List', user: 'nobody', requestTimeoutMs: 10_000 };
+    await cat.sendStdin(new Uint8Array([0xff, 0x0a]), more);
+    expect(await sandbox.commands.list(more)).toHaveLength(1);
     await cat.closeStdin();
     expect((await other.wait()).stdout).toBe('one\n\ufffd\n');
     expect((await cat.wait()).exitCode).toBe(0);

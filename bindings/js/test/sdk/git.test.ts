@@ -111,6 +111,7 @@ describe.skipIf(!available)('git', () => {
       () => git.clone('https://h/a', { password: 'hunter2' }),
       () => git.clone('https://h/a', { username: 'me', password: 'hunter2\n' }),
       () => git.clone('https://h/a', { depth: 0 }),
+      () => git.clone('https://me:hunter2@h/.git', { dangerouslyStoreCredentials: true }),
       () => git.remoteAdd('/a', 'origin', 'https://me:hunter2@h/a'),
       () => git.remoteAdd('/a', '-x', 'https://h/a'),
       () => git.createBranch('/a', '-D'),

@@ -204,12 +204,14 @@ test('patterns match paths as they do in .dockerignore', () => {
     ['[!a]x', ['bx'], ['ax', '/x']],
     ['{a,b}.js', ['a.js', 'b.js'], ['c.js']],
     ['a.b+(c)', ['a.b+(c)'], ['axb+(c)']],
+    ['*-lock.json', ['package-lock.json'], ['package_lock.json']],
+    ['a-b/^$|', ['a-b/^$|'], ['a-b']],
     ['\\*', ['*'], ['a']],
   ] as const) {
     for (const path of matching) expect(globExpression(pattern).test(path), `${pattern} ${path}`).toBe(true);
     for (const path of other) expect(globExpression(pattern).test(path), `${pattern} ${path}`).toBe(false);
   }
-  for (const pattern of ['[a', '{a']) expect(() => globExpression(pattern)).toThrow(InvalidArgumentError);
+  for (const pattern of ['[a', '{a', '[z-a]']) expect(() => globExpression(pattern)).toThrow(InvalidArgumentError);
 });
 
 test('what matches is packed with all below it, and what is ignored is left out', async () => {
@@ -345,12 +347,13 @@ describe.skipIf(!available)('templates on the local server', () => {
       .runCmd('echo $GREETING > greeting')
       .setStartCmd('sleep 1000', 'true');
     expect(await Bound.toJSON(recipe)).toMatch(/"filesHash": "[0-9a-f]{64}"/);
-    // An upload that is cut is sent again whole; a poll that fails is asked again.
+    // A poll that fails is asked again.
     await local.server.faults({
       rules: [{ on: ['getBuildStatus'], times: 2, fault: { status: { code: 500, when: 'before' } } }],
     });
     const built = await Bound.build(recipe, 'app:one', { onBuildLogs: (entry) => void logs.push(entry) });
     expect(built).toMatchObject({ name: 'app:one' });
+    expect(await local.server.fired()).toEqual([2]);
     expect(logs[0]).toBeInstanceOf(LogEntryStart);
     expect(logs.at(-1)).toBeInstanceOf(LogEntryEnd);
     expect(logs.some((entry) => entry.message.includes('echo $GREETING'))).toBe(true);

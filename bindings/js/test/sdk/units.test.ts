@@ -6,6 +6,7 @@ import { E2B, Sandbox, Template, Volume } from '../../src/index.ts';
 import type { CommandEvent } from '../../src/sdk/commands/events.ts';
 import { Feeds } from '../../src/sdk/commands/feeds.ts';
 import { waitBefore } from '../../src/sdk/commands/follow.ts';
+import { CommandHandle } from '../../src/sdk/commands/handle.ts';
 import { ConnectionConfig } from '../../src/sdk/config.ts';
 import { fromBase64, toBase64 } from '../../src/sdk/envd/base64.ts';
 import { EnvelopeError, MAX_MESSAGE, pack, Unpacker } from '../../src/sdk/envd/envelope.ts';
@@ -61,6 +62,50 @@ describe('readers of a command', () => {
           : [[2], []],
       );
     }
+  });
+
+  test('one that asks twice at once gets two events, in order', async () => {
+    const feeds = new Feeds(false);
+    const feed = feeds.open();
+    const asked = [feed.next(), feed.next(), feed.next()];
+    await feeds.push(stdout(1));
+    await feeds.push(stdout(2));
+    feeds.end();
+    const got = (await Promise.all(asked)).map(({ value }) =>
+      value?.type === 'stdout' ? value.data.length : undefined,
+    );
+    expect(got).toEqual([1, 2, undefined]);
+  });
+
+  test('a callback may disconnect, and so may a reader that is far behind', async () => {
+    const following = (first: CommandEvent, onStdout?: () => Promise<void>) => {
+      const control = new AbortController();
+      async function* events() {
+        yield first;
+        await new Promise((_, reject) => {
+          if (control.signal.aborted) reject(control.signal.reason);
+          control.signal.addEventListener('abort', () => reject(control.signal.reason));
+        });
+      }
+      const nothing = async () => {};
+      const source = {
+        pid: 1,
+        name: 'it',
+        events: events(),
+        kill: async () => true,
+        sendStdin: nothing,
+        closeStdin: nothing,
+      };
+      return new CommandHandle(source, control, { onStdout, retainOutput: true, maxOutputBytes: 4 << 20 });
+    };
+    const told: CommandHandle = following(stdout(1), () => told.disconnect());
+    await expect(told.wait()).rejects.toThrow('it was disconnected from');
+    const read = following(stdout(2 << 20));
+    const reader = read[Symbol.asyncIterator]();
+    await new Promise((resolve) => setTimeout(resolve));
+    await read.disconnect();
+    await reader.return?.();
+    await expect(read.wait()).rejects.toThrow('it was disconnected from');
   });
 
   test('the first reattachment is made at once, the others ever later', () => {

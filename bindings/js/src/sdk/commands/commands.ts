@@ -1,6 +1,6 @@
 /** Commands in a sandbox. */
 
-import type { Envd } from '../envd/envd.ts';
+import { type Envd, limitsOf } from '../envd/envd.ts';
 import { Refusal, rpcError } from '../envd/refusal.ts';
 import { Closed, Cut } from '../envd/stream.ts';
 import { type CommandResult, ConnectionLostError } from '../errors.ts';
@@ -259,7 +259,7 @@ export async function killProcess(envd: Envd, pid: number, opts: CommandRequestO
   const action = `kill process ${pid}`;
   const message = { process: { pid: checkPid(pid) }, signal: 'SIGNAL_SIGKILL' };
   try {
-    await envd.tryUnary({ action, service: 'process.Process', method: 'SendSignal', message, ...opts });
+    await envd.tryUnary({ action, service: 'process.Process', method: 'SendSignal', message, ...limitsOf(opts) });
     return true;
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;

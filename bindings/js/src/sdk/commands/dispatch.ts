@@ -1,6 +1,6 @@
 /** A command is started at most once, also when nobody can tell whether it was. */
 
-import type { Envd } from '../envd/envd.ts';
+import { type Envd, limitsOf } from '../envd/envd.ts';
 import { edgeOf, Refusal, rpcError } from '../envd/refusal.ts';
 import { Closed, Cut, type Watchdog } from '../envd/stream.ts';
 import { OutcomeUnknownError, SandboxNotFoundError, SandboxNotRunningError, TimeoutError } from '../errors.ts';
@@ -158,7 +158,7 @@ export async function listRaw(
     service: 'process.Process',
     method: 'List',
     message: {},
-    ...limits,
+    ...limitsOf(limits),
   });
   return list.processes ?? [];
 }

@@ -43,7 +43,8 @@ export class Feeds {
 export class Feed implements AsyncIterableIterator<CommandEvent> {
   private bytes = 0;
   private ended: { error?: unknown } | undefined;
-  private wake: (() => void) | undefined;
+  /** Several wait where `next` is called again before it has settled. */
+  private waiting: (() => void)[] = [];
   private drain: (() => void) | undefined;
 
   constructor(
@@ -57,13 +58,13 @@ export class Feed implements AsyncIterableIterator<CommandEvent> {
   push(event: CommandEvent): void {
     this.queue.push(event);
     this.bytes += size(event);
-    this.wake?.();
+    this.wakeAll();
   }
 
   /** Ends it after what is queued. */
   end(how: { error?: unknown }): void {
     this.ended = how;
-    this.wake?.();
+    this.wakeAll();
     this.drain?.();
   }
 
@@ -91,7 +92,7 @@ export class Feed implements AsyncIterableIterator<CommandEvent> {
         return { done: true, value: undefined };
       }
       await new Promise<void>((resolve) => {
-        this.wake = resolve;
+        this.waiting.push(resolve);
       });
     }
   }
@@ -106,6 +107,10 @@ export class Feed implements AsyncIterableIterator<CommandEvent> {
 
   [Symbol.asyncIterator](): this {
     return this;
+  }
+
+  private wakeAll(): void {
+    for (const wake of this.waiting.splice(0)) wake();
   }
 }
 

@@ -70,6 +70,8 @@ export class CommandHandle {
   private readonly done: Promise<void>;
   private bytes = 0;
   private lastGap: string | undefined;
+  /** Whether a callback or a reader is waited for, either of which may be who disconnects. */
+  private telling = false;
   private result: { exitCode: number; error?: string | undefined } | undefined;
 
   /** Made by `commands.run`, `commands.connect`, `commands.attach` and `pty.create`. */
@@ -144,10 +146,10 @@ export class CommandHandle {
     return result;
   }
 
-  /** Stops following. The command goes on; `commands.connect(pid)` follows it again. */
+  /** Stops following, also from within a callback. The command goes on; `commands.connect(pid)` follows it again. */
   async disconnect(): Promise<void> {
     this.control.abort(new SandboxError(`${this.source.name} was disconnected from`));
-    await this.done.catch(() => {});
+    if (!this.telling) await this.done.catch(() => {});
   }
 
   /**
@@ -209,11 +211,14 @@ export class CommandHandle {
   private async run(events: AsyncGenerator<CommandEvent, void>): Promise<void> {
     try {
       for await (const event of events) {
+        this.telling = true;
         await this.take(event);
         await this.feeds.push(event);
+        this.telling = false;
       }
       this.feeds.end();
     } catch (error) {
+      this.telling = true;
       await this.flush().catch(() => {});
       this.feeds.end(error);
       throw error;

@@ -1,7 +1,7 @@
 /** Standard input, and what is typed on terminals. */
 
 import { toBase64 } from '../envd/base64.ts';
-import type { Envd } from '../envd/envd.ts';
+import { type Envd, limitsOf } from '../envd/envd.ts';
 import { InvalidArgumentError, TemplateError } from '../errors.ts';
 import { whole } from '../validate.ts';
 import type { CommandRequestOpts } from './handle.ts';
@@ -26,7 +26,7 @@ export async function sendInput(
       service: 'process.Process',
       method: 'SendInput',
       message: { process: { pid: checkPid(pid) }, input: { [to]: toBase64(piece) } },
-      ...opts,
+      ...limitsOf(opts),
     });
     at += piece.length;
   } while (at < bytes.length);
@@ -42,7 +42,7 @@ export async function closeInput(envd: Envd, pid: number, opts: CommandRequestOp
     service: 'process.Process',
     method: 'CloseStdin',
     message: { process: { pid: checkPid(pid) } },
-    ...opts,
+    ...limitsOf(opts),
   });
 }
 

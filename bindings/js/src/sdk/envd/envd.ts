@@ -33,6 +33,11 @@ export interface CallLimits {
   once?: boolean | undefined;
 }
 
+/** The limits that a caller's options give. What else is in them, as in any object that fits, is none of the request's. */
+export function limitsOf({ requestTimeoutMs, signal }: Omit<CallLimits, 'once'>): CallLimits {
+  return { requestTimeoutMs, signal };
+}
+
 /** An RPC. */
 export interface Rpc extends CallLimits {
   /** What is being done, in words. */

@@ -248,9 +248,15 @@ export async function readStream(get: Get, opts: DownloadOpts): Promise<Readable
   return new ReadableStream<Uint8Array>(
     {
       pull: async (controller) => {
-        const piece = await download.piece();
-        if (piece === undefined) controller.close();
-        else controller.enqueue(piece);
+        try {
+          const piece = await download.piece();
+          if (piece === undefined) controller.close();
+          else controller.enqueue(piece);
+        } catch (error) {
+          // A stream that has failed is never cancelled: an answer that was refused would hold its connection.
+          download.close();
+          throw error;
+        }
       },
       cancel: () => download.close(),
     },

@@ -47,9 +47,11 @@ export class Git {
     args.push('--', plain);
     if (opts.path !== undefined) args.push(opts.path);
     const folder = opts.path ?? folderOf(plain);
+    if (opts.dangerouslyStoreCredentials && credentials && !folder) {
+      throw new InvalidArgumentError('path: git names no folder after this URL; give one');
+    }
     const result = await gitAs(this.commands, 'clone the repository', credentials, server, args, opts);
-    if (opts.dangerouslyStoreCredentials && credentials && server) {
-      if (!folder) throw new InvalidArgumentError('path: git names no folder after this URL; give one');
+    if (opts.dangerouslyStoreCredentials && credentials && server && folder) {
       await storeInRepository(this.commands, folder, credentials, server, opts);
     }
     return result;

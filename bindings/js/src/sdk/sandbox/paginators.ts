@@ -1,6 +1,5 @@
 /** Lists of sandboxes and of snapshots. */
 
-import { ConnectionConfig } from '../config.ts';
 import { segment } from '../endpoints.ts';
 import { InvalidArgumentError, OnceboxError } from '../errors.ts';
 import { Paginator } from '../paginator.ts';
@@ -36,7 +35,7 @@ export class SandboxPaginator extends Paginator<SandboxInfo, SandboxApiOpts> {
   async nextItems(opts?: SandboxApiOpts): Promise<SandboxInfo[]> {
     const action = 'list sandboxes';
     const isFirst = this.nextToken === undefined;
-    if (isFirst && createsOf(new ConnectionConfig(opts ?? this.opts)).speaksV1) return this.v1(action, opts);
+    if (isFirst && createsOf(this.config(opts)).speaksV1) return this.v1(action, opts);
     try {
       return (await this.page<WireInfo>({ action, path: '/v2/sandboxes' }, this.values, opts)).map(infoOf);
     } catch (error) {

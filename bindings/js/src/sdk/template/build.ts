@@ -127,14 +127,14 @@ export async function watchBuild(
     const status = await poll(config, build, offset);
     offset += status.logEntries.length;
     for (const entry of status.logEntries) told?.(entry);
-    // There may be more of its log.
-    if (status.logEntries.length >= PAGE) continue;
+    // There may be more of its log. Of a build that is over all is asked for, as by the official SDK.
+    const isOver = status.status === 'ready' || status.status === 'error';
+    if (status.logEntries.length >= PAGE || (isOver && status.logEntries.length > 0)) continue;
     if (status.status === 'ready') {
       told?.(new LogEntryEnd(new Date(), 'Build finished'));
       return;
     }
     if (status.status === 'error') {
-      if (status.logEntries.length > 0) continue;
       const { step, message = 'the server gives no reason' } = status.reason ?? {};
       told?.(new LogEntryEnd(new Date(), 'Build failed'));
       throw new BuildError(

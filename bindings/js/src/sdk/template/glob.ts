@@ -42,11 +42,17 @@ export function globExpression(pattern: string): RegExp {
       source += '|';
     } else {
       if (c === '\\' && at + 1 < pattern.length) at += 1;
-      source += (pattern[at] as string).replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&');
+      // Not a hyphen: outside of brackets no expression of Unicode may have it escaped.
+      source += (pattern[at] as string).replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
     }
   }
   if (depth > 0) throw new InvalidArgumentError(`${JSON.stringify(pattern)} is no pattern: { is not closed`);
-  return new RegExp(`^${source}$`, 'su');
+  try {
+    return new RegExp(`^${source}$`, 'su');
+  } catch (cause) {
+    // Such as a range whose ends are the wrong way round.
+    throw new InvalidArgumentError(`${JSON.stringify(pattern)} is no pattern`, { cause });
+  }
 }
 
 /** A path of the context without what has no meaning there; empty: all of it. */

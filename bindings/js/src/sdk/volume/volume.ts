@@ -2,7 +2,7 @@
 
 import { callApi, callUnless, parsed, required } from '../api/control-plane.ts';
 import { failed, refused } from '../api/failure.ts';
-import { ConnectionConfig, type ConnectionOpts } from '../config.ts';
+import { ConnectionConfig, type ConnectionOpts, connectionOf } from '../config.ts';
 import { query, segment } from '../endpoints.ts';
 import { SandboxError, VolumeError, VolumeNotFoundError, VolumePathNotFoundError } from '../errors.ts';
 import { type FileData, prepare } from '../files/data.ts';
@@ -241,7 +241,8 @@ export class Volume extends ClientFactory {
   private static made<V extends typeof Volume>(this: V, opts: ConnectionOpts, info: VolumeAndToken): InstanceType<V> {
     const { volumeId, name, token, domain } = info;
     const proxy = typeof opts.proxy === 'string' ? opts.proxy : undefined;
-    return new this(volumeId, name, token, domain, opts.debug, proxy, opts) as InstanceType<V>;
+    // Without the call's own signal, which would end all that is done with the volume later.
+    return new this(volumeId, name, token, domain, opts.debug, proxy, connectionOf(opts)) as InstanceType<V>;
   }
 
   private async json<T extends WireStat | WireStat[]>(request: Request, opts: VolumeApiOpts): Promise<T> {
