@@ -72,7 +72,9 @@ def test_a_page_whose_wait_was_cancelled_was_skipped(local_server: LocalServer) 
                 came_too_late(pages.next(client))
                 assert pages.has_next, "the last page was not had"
                 found += run_sync(pages.next(client))
-            assert len(found) == 3
+            # Other tests keep secrets in the same account.
+            others = [one for one in found if "secret_id" in one and not one["name"].startswith("page-")]
+            assert len(found) - len(others) == 3
             assert pages.next_token is None
     finally:
         for number in range(3):
