@@ -138,7 +138,7 @@ impl Secret {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a name with other characters than letters, digits, `-` and `_`.
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) for a name with other characters than letters, digits, `-` and `_`.
     pub fn identity_token(name: &str) -> Result<String, Error> {
         check_characters("the identity token's name", name)?;
         Ok(format!("${{e2b.identity.tokens.{name}}}"))
