@@ -66,8 +66,8 @@ impl Secret {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for a name or labels that break the rules, before any I/O;
-    /// [`Conflict`](ErrorKind::Conflict) when the name is taken, or there are as many secrets as there may be. Where the
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) for a name or labels that break the rules, before any I/O;
+    /// [`Conflict`](crate::ErrorKind::Conflict) when the name is taken, or there are as many secrets as there may be. Where the
     /// answer is lost, a secret that has this name since the call began, and that none had before, is the answer. When that
     /// cannot be told, the error names [candidates](Error::candidates).
     pub fn create(client: &Client, name: impl Into<String>, value: impl Into<SecretString>) -> CreateSecret {
@@ -78,7 +78,7 @@ impl Secret {
     ///
     /// # Errors
     ///
-    /// As [`create`](Self::create); [`NotFound`](ErrorKind::NotFound) when there is no such secret. Where the answer is lost,
+    /// As [`create`](Self::create); [`NotFound`](crate::ErrorKind::NotFound) when there is no such secret. Where the answer is lost,
     /// the version that came next since the call began is the answer.
     pub fn update(client: &Client, secret: impl Into<String>, value: impl Into<SecretString>) -> UpdateSecret {
         UpdateSecret::new(client, secret.into(), value.into())
@@ -88,7 +88,7 @@ impl Secret {
     ///
     /// # Errors
     ///
-    /// [`NotFound`](ErrorKind::NotFound) when there is no such one.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such one.
     pub async fn info(client: &Client, secret: &str) -> Result<SecretInfo, Error> {
         const ACTION: &str = "describe the secret";
         let secret = check_name(secret)?;
@@ -128,7 +128,7 @@ impl Secret {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) for what is no name of a secret.
+    /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) for what is no name of a secret.
     pub fn fill(name: &str) -> Result<String, Error> {
         Ok(format!("${{e2b.secrets.{}}}", check_name(name)?))
     }

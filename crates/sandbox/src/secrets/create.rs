@@ -13,7 +13,7 @@ use crate::client::ApiCall;
 use crate::error::{Error, ErrorKind};
 use crate::mint::Mint;
 
-/// A secret about to be stored: see [`Secret::create`].
+/// A secret about to be stored: see [`Secret::create`](crate::Secret::create).
 #[derive(Clone)]
 #[must_use = "a secret is not stored until this is awaited"]
 pub struct CreateSecret {

@@ -14,7 +14,7 @@ use crate::client::{ApiCall, parse};
 use crate::error::Error;
 use crate::mint::{Turn, sane_date, unknown};
 
-/// Another version of a secret, about to be stored: see [`Secret::update`].
+/// Another version of a secret, about to be stored: see [`Secret::update`](crate::Secret::update).
 #[derive(Clone)]
 #[must_use = "a secret is not updated until this is awaited"]
 pub struct UpdateSecret {
