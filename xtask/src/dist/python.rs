@@ -64,7 +64,10 @@ pub(super) fn pack(dist: &Dist) -> Result<Vec<Packed>, String> {
 /// A wheel built of the source distribution by pip, as on a machine for which there is no wheel. Always quickly: that it can be
 /// built is what is tried.
 fn from_source(dist: &Dist, python: &Path, source: &[PathBuf], needed: &Path) -> Result<PathBuf, String> {
-    let folder = needed.join("of-source");
+    let (unpacked, folder) = (needed.join("source"), needed.join("of-source"));
+    fs::create_dir_all(&unpacked).map_err(|error| format!("{}: {error}", unpacked.display()))?;
+    // With the time of now: by those in it, which are all the same, cargo would take what it built of another version for this.
+    run(Command::new("tar").args(["--touch", "--strip-components=1", "-xzf"]).args(source).arg("-C").arg(&unpacked))?;
     // Without isolation, which would fetch maturin, it has to be in the path.
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = python.parent().map(Path::to_owned).into_iter().chain(std::env::split_paths(&path));
@@ -74,11 +77,13 @@ fn from_source(dist: &Dist, python: &Path, source: &[PathBuf], needed: &Path) ->
         .args(wheel)
         .arg("--wheel-dir")
         .arg(&folder)
-        .args(source)
+        .arg(&unpacked)
         .current_dir(needed)
         .env("PATH", path)
         .env("MATURIN_PEP517_ARGS", "--profile=dev")
-        .env("CARGO_TARGET_DIR", target_folder(&dist.root)))?;
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
+        // Not the tree's own, whose crates have the same names for cargo as these.
+        .env("CARGO_TARGET_DIR", target_folder(&dist.root).join("dist/source-builds")))?;
     files(&folder, ".whl").map(|mut wheels| wheels.swap_remove(0))
 }
 
