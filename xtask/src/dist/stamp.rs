@@ -75,16 +75,25 @@ impl Stamp {
         // A requirement of a release does not take what comes before it.
         let is_ours = format!("version = \"{released}\"");
         edit(&copy.join("Cargo.toml"), &is_ours, |line| {
-            let wanted = if line.contains("path = ") { format!("={}", self.semver) } else { self.semver.clone() };
+            let wanted = match line {
+                _ if line.contains("path = ") => format!("={}", self.semver),
+                _ if line == is_ours => self.semver.clone(),
+                // A dependency by others that is as old.
+                _ => return line.to_owned(),
+            };
             line.replace(&is_ours, &format!("version = \"{wanted}\""))
         })?;
         let named = format!("\"version\": \"{released}\"");
         edit(&copy.join("bindings/js/package.json"), &named, |line| {
             line.replace(&named, &format!("\"version\": \"{}\"", self.semver))
         })?;
-        // maturin takes it from the crate otherwise, and makes none of it that Python knows.
-        let dynamic = "dynamic = [\"version\"]";
-        edit(&copy.join("bindings/python/pyproject.toml"), dynamic, |_| format!("version = \"{}\"", self.pep440))?;
+        // Its crate is not published, and maturin takes the package's version from there: for cargo it is one with a note.
+        let shared = "version.workspace = true";
+        edit(&copy.join("bindings/python/Cargo.toml"), shared, |line| match line {
+            // The compiler's version ends alike.
+            _ if line == shared => format!("version = \"{}\"", self.pep440),
+            _ => line.to_owned(),
+        })?;
         command::run(&mut command::cargo(copy, &["update", "--quiet", "--offline", "--workspace"]))
     }
 }
