@@ -127,7 +127,7 @@ pub(crate) fn skip(skipped: &mut BTreeSet<String>, part: &str, reason: &str) {
 
 /// Runs pytest, and takes down which tests it says it skipped.
 pub(crate) fn pytest(command: &mut Command, skipped: &mut BTreeSet<String>) -> Result<(), String> {
-    run_watched(command.arg("-rs"), |line| {
+    run_watched(command.arg("-rfEs"), |line| {
         if let Some(skip) = line.strip_prefix("SKIPPED ") {
             skipped.insert(skip.to_owned());
         }

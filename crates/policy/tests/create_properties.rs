@@ -57,7 +57,7 @@ impl Default for Case {
 
 impl Case {
     fn run(&self) -> (Run, Server) {
-        let intent = Intent::from_random(u128::from(self.seed).to_le_bytes());
+        let intent = self.intent();
         let mut server = Server::new(self.behaviour.clone(), self.seed);
         for index in 0..self.foreign {
             let tag = match index % 3 {
@@ -94,6 +94,10 @@ impl Case {
         };
         let run = drive(&mut create, &mut server, &setup);
         (run, server)
+    }
+
+    fn intent(&self) -> Intent {
+        Intent::from_random(u128::from(self.seed).to_le_bytes())
     }
 
     fn lies(&self) -> bool {
@@ -259,6 +263,7 @@ proptest! {
     fn every_end_is_true(case in case()) {
         let (run, server) = case.run();
         let alive = server.ours_alive();
+        let carried = server.carried_alive(&case.intent());
         let swept = run.trace.iter().any(|(_, step)| step.rule == Rule::SweepAtOnce);
         prop_assert!(swept || run.sends < 2, "sent twice and not swept: {run:#?}");
         if case.truthful() && !case.given {
@@ -279,6 +284,8 @@ proptest! {
                 if case.truthful() && (swept || !case.lies()) && (!case.given || run.left.is_empty()) =>
             {
                 prop_assert_eq!(alive, 0, "not done, and there: {:#?}", run);
+                // Who gave a call up before it looked is told nothing about what is older.
+                prop_assert!(run.abandoned || carried == 0, "not done, and older ones are there: {run:#?}");
             }
             _ if run.abandoned && swept && case.truthful() && !case.given => {
                 prop_assert_eq!(alive, 0, "given up, and there: {:#?}", run);
@@ -326,7 +333,7 @@ proptest! {
             server.behaviour.lists.clear();
             server.behaviour.adopts.clear();
             let made = server.ours_made();
-            let intent = Intent::from_random(u128::from(case.seed).to_le_bytes());
+            let intent = case.intent();
             let mut resolve = Create::resolve(intent, Call { began: BEGAN, ..Call::default() });
             let (policy, deadline) = (Policy::default(), Duration::from_secs(60));
             // The server's times go on from the begin of the first call; all its effects are there by now.

@@ -106,7 +106,7 @@ impl Create {
                 self.record_send(send, &attempt, turn);
                 self.poll(answer, turn)
             }
-            Said::NoRoute(status) if !send.poll && !self.is_unresolved() => match self.route.of_status(status) {
+            Said::NoRoute(status) if !send.poll && !self.is_resend() => match self.route.of_status(status) {
                 Missing::Yes if self.spend(turn.now).is_ok() => self.fall_back(&attempt, None, turn),
                 Missing::Perhaps if self.spend(turn.now).is_ok() => {
                     let index = self.ledger.attempts().len();
@@ -134,7 +134,7 @@ impl Create {
             Verdict::Retry(retry) => {
                 self.send_at(turn.now.saturating_add(retry.after), plain(retry), Rule::RetryStatus, turn)
             }
-            Verdict::Return(end) => self.not_done(NotDoneReason::Returned(end.reason), Rule::Refused),
+            Verdict::Return(end) => self.refused(end, turn),
             Verdict::Reconcile => self.look_later(Rule::LookBeforeResend, Duration::ZERO, turn),
         }
     }
@@ -163,15 +163,21 @@ impl Create {
                 let rule = self.key_for(answer, retry.reason);
                 self.send_at(turn.now.saturating_add(retry.after), plain(retry), rule, turn)
             }
-            // An earlier send may still have an effect: the call ends when that is known.
-            Verdict::Return(end) if self.is_unresolved() => {
-                self.amend_last_call(Verdict::Reconcile);
-                self.lose_again(Absent::End(NotDoneReason::Returned(end.reason)));
-                self.look_later(Rule::LookBeforeEnd, Duration::ZERO, turn)
-            }
-            Verdict::Return(end) => self.not_done(NotDoneReason::Returned(end.reason), Rule::Refused),
+            Verdict::Return(end) => self.refused(end, turn),
             Verdict::Reconcile => self.doubt(Doubt::Lost, answer, turn),
         }
+    }
+
+    /// This send did nothing and is not repeated. An earlier one may still have an effect: the call ends when that is
+    /// known.
+    fn refused(&mut self, end: Return, turn: Turn<'_>) -> Step {
+        let reason = NotDoneReason::Returned(end.reason);
+        if !self.is_unresolved() {
+            return self.not_done(reason, Rule::Refused);
+        }
+        self.amend_last_call(Verdict::Reconcile);
+        self.lose_again(Absent::End(reason));
+        self.look_later(Rule::LookBeforeEnd, Duration::ZERO, turn)
     }
 
     /// Chooses the key of a repeat that the policy decided on.
@@ -237,8 +243,14 @@ impl Create {
         self.keys.honoured() && self.call.options.policy.repeat_unknown == RepeatUnknown::Permitted
     }
 
-    /// Whether an earlier send may still have an effect that is not known.
+    /// Whether an earlier send, of this call or of another process with the same intent, may still have an effect that
+    /// is not known.
     pub(super) fn is_unresolved(&self) -> bool {
+        self.question.is_some()
+    }
+
+    /// Whether this call itself has made a send whose effect is not known.
+    fn is_resend(&self) -> bool {
         self.question.as_ref().is_some_and(|question| question.absent != Absent::FirstSend)
     }
 

@@ -322,6 +322,12 @@ impl Server {
         self.sandboxes.iter().filter(|sandbox| sandbox.ours && !sandbox.killed).count()
     }
 
+    /// Those that carry the intent, whoever made them.
+    pub(crate) fn carried_alive(&self, intent: &Intent) -> usize {
+        let carries = |sandbox: &&Sandbox| sandbox.tag == IntentTag::Value(intent.to_string());
+        self.sandboxes.iter().filter(carries).filter(|sandbox| !sandbox.killed).count()
+    }
+
     pub(crate) fn ours_made(&self) -> usize {
         self.sandboxes.iter().filter(|sandbox| sandbox.ours).count()
     }
