@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
-import os
 import select
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-import trio
 
-from oncebox import _core, _run
+from oncebox import _core
 from oncebox._async.commands import AsyncCommands
 from oncebox._run import run_async, run_sync
 
@@ -122,31 +119,3 @@ def test_a_loop_has_turns_while_very_many_commands_begin(monkeypatch: pytest.Mon
         seen = asyncio.run(work())
         assert max(after - before for before, after in itertools.pairwise(seen)) < COUNT / 4
     assert begun == COUNT - 1
-
-
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
-
-
-def ports() -> int:
-    return sum(isinstance(port, (_run._AsyncioPort, _run._TrioPort)) for port in gc.get_objects())
-
-
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="descriptors are counted in /proc")
-@pytest.mark.parametrize("run", [asyncio.run, trio.run], ids=["asyncio", "trio"])
-def test_loops_leave_nothing_behind(client: _core.Client, run: Callable[..., object]) -> None:
-    async def work() -> None:
-        await run_async(client.close())
-
-    def once() -> None:
-        run(work() if run is asyncio.run else work)
-
-    once()
-    gc.collect()
-    # Tests before this one may still hold a loop of theirs.
-    before = descriptors(), ports()
-    for _ in range(20):
-        once()
-    gc.collect()
-    assert descriptors() <= before[0]
-    assert ports() <= before[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import functools
 from typing import Any
 
 import pytest
@@ -104,18 +104,26 @@ def test_a_function_that_was_cancelled_from_within_has_its_place(local_server: L
     assert "2 of 3 succeeded" in str(report)
 
 
+#: Other tests have sandboxes on the same server.
+LEFT = {"case": "a fleet that ends early"}
+
+
+async def none_is_left() -> bool:
+    return await oncebox.AsyncSandbox.list(oncebox.SandboxQuery(metadata=LEFT)).next_items() == []
+
+
 def test_a_cancelled_fleet_leaves_no_sandbox(local_server: LocalServer) -> None:
     async def forever(sandbox: Any, number: int) -> None:
         started.set()
         await asyncio.sleep(1000)
 
     async def main() -> None:
-        task = asyncio.ensure_future(run_async_fleet(3, forever))
+        task = asyncio.ensure_future(run_async_fleet(3, forever, metadata=LEFT))
         await started.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        while (await oncebox.AsyncSandbox.list().next_items()) != []:
+        while not await none_is_left():
             await asyncio.sleep(0.05)
 
     started = asyncio.Event()
@@ -132,10 +140,10 @@ def test_a_cancelled_fleet_of_trio_leaves_no_sandbox(local_server: LocalServer) 
 
         with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(run_async_fleet, 3, forever)
+                nursery.start_soon(functools.partial(run_async_fleet, 3, forever, metadata=LEFT))
                 await started.wait()
                 nursery.cancel_scope.cancel()
-            while (await oncebox.AsyncSandbox.list().next_items()) != []:
+            while not await none_is_left():
                 await trio.sleep(0.05)
 
     trio.run(main)
@@ -146,6 +154,11 @@ def test_what_a_listener_raises_ends_the_fleet(local_server: LocalServer) -> Non
         if progress.running:
             raise ZeroDivisionError
 
-    ended = threading.Event()
     with pytest.raises(ZeroDivisionError):
-        run_fleet(2, lambda sandbox, number: ended.wait(0), on_progress=listener)
+        run_fleet(2, lambda sandbox, number: None, on_progress=listener, metadata=LEFT)
+
+    async def cleared_away() -> None:
+        while not await none_is_left():
+            await asyncio.sleep(0.05)
+
+    asyncio.run(asyncio.wait_for(cleared_away(), 60))

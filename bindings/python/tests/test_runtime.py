@@ -66,7 +66,7 @@ def test_the_io_thread_stands_still_while_the_process_forks(client: _core.Client
 def test_a_deadline_is_an_error_with_its_history(silent: tuple[_core.Client, socket]) -> None:
     client, _ = silent
     with pytest.raises(OutcomeUnknownException, match="request_timeout") as caught:
-        run_sync(client.with_options({"request_timeout": 0.2}).create())
+        run_sync(client.with_options({"request_timeout": 2}).create())
     assert caught.value.may_have_been_processed
     assert [attempt.outcome for attempt in caught.value.attempts] == [Outcome.TIMED_OUT]
     assert caught.value.intent is not None
@@ -215,10 +215,19 @@ def test_in_a_process_of_its_own(local_server: LocalServer, case: str) -> None:
     in_process(local_server, case)
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="descriptors are counted in /proc")
+def test_loops_leave_nothing_behind(local_server: LocalServer) -> None:
+    # Here, other tests' connections come and go meanwhile.
+    in_process(local_server, "loops")
+
+
 def test_the_end_waits_until_a_create_is_cleared_away() -> None:
     # A server of its own: another test's process may end late.
     with LocalServer() as server:
-        server.set_faults({"rules": [{"on": ["create"], "fault": {"latency": 0.4}}]})
+        made = {"on": ["create"], "fault": {"stall_answer": {"after": {"bytes": 1}, "seconds": 60}}}
+        # So that the end comes before what is to be cleared away is known.
+        looked_up = {"on": ["list"], "fault": {"latency": 1}}
+        server.set_faults({"rules": [made, looked_up]})
         in_process(server, "exit_after_cancel")
         assert server.effects()["counts"] == {"createSandbox": 1, "killSandbox": 1}
 

@@ -50,9 +50,9 @@ def test_a_connect_that_takes_too_long(call: Call) -> None:
 def test_the_smallest_phase_is_the_deadline(call: Call) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        error = fails(call, url, timeout=httpx.Timeout(60, pool=0.25))
+        error = fails(call, url, timeout=httpx.Timeout(60, pool=2))
     assert (type(error), error.outcome, error.may_have_been_processed) == (httpx.ReadTimeout, Outcome.TIMED_OUT, True)
-    assert "250ms (request_timeout)" in str(error)
+    assert "2s (request_timeout)" in str(error)
 
 
 def test_no_connection_is_free(peer: MakePeer) -> None:
@@ -88,7 +88,7 @@ def test_the_connection_is_lost_while_the_body_is_sent(peer: MakePeer, call: Cal
 def test_the_server_takes_none_of_the_body(peer: MakePeer, call: Call) -> None:
     server = peer({"rules": [{"at": "connect", "do": [{"withhold": ["window_updates"]}]}]})
     endless = call.pieces(b"x" * 100_000 for _ in range(1_000_000))
-    timeout = httpx.Timeout(20, write=0.5)
+    timeout = httpx.Timeout(20, write=2)
     error = fails(call, server.url, version="2", content=endless, timeout=timeout)
     assert (type(error), error.outcome) == (httpx.WriteTimeout, Outcome.TIMED_OUT)
 
@@ -141,4 +141,4 @@ def test_the_response_is_cut(peer: MakePeer, call: Call, version: str) -> None:
 def test_the_response_stalls(peer: MakePeer, call: Call) -> None:
     server = peer({"answer": {"body": {"size": 1000}, "frame_size": 500, "framing": "chunked", "pause_ms": 60_000}})
     with pytest.raises(httpx.ReadTimeout, match="read_idle_timeout"):
-        call(call.transport(), "GET", server.url, timeout=0.4)
+        call(call.transport(), "GET", server.url, timeout=2)
