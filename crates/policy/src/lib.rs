@@ -69,6 +69,7 @@ mod ledger;
 mod options;
 mod outcome;
 mod policy;
+mod reading;
 mod retry_after;
 #[cfg(feature = "serde")]
 mod seconds;
@@ -93,6 +94,7 @@ pub use policy::{
     DEFAULT_REPLAY_BUFFER_LIMIT, DEFAULT_REQUEST_TIMEOUT, DEFAULT_RETRIES, DIAL_BACKOFF_BASE, DIAL_BACKOFF_CAP,
     FREE_REPEATS, LOOKUP_PAGES, MAX_RETRIES, Policy, RETRY_WINDOW_WITHOUT_DEADLINE, RepeatUnknown,
 };
+pub use reading::Reading;
 pub use retry_after::{http_date, retry_after};
 pub use should_retry::should_retry;
 pub use text::ShortText;

@@ -1,45 +1,43 @@
 //! What a sandbox's answers say that their status does not.
 
-use oncebox_policy::Edge;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::response::Parts;
+use oncebox_policy::Reading;
 use serde::Deserialize;
 
 use crate::{ErrorBody, edge};
 
-/// What was read of an answer's body, as far as it has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
-    /// More of the body is needed. Once it has ended, this says nothing.
-    More,
-    /// Nothing but what the head says.
-    Nothing,
-    /// The proxy in front of sandboxes answered in place of a sandbox.
-    Edge(Edge),
-    /// It is what an answer with this status is to other calls.
-    Like(u16),
-}
-
-/// The head of an answer to a request to a sandbox, never to the control plane, as far as its body is read by it:
+/// What the answer to a request to a sandbox, never to the control plane, says in its body, as far as it has come:
 ///
 /// - the proxy in front of sandboxes says that nothing was delivered, or that no such sandbox runs;
 /// - a stream of a Connect RPC ends with an error before its first message: unavailable, resource_exhausted and
 ///   deadline_exceeded are what 503, 429 and 504 are to other calls (Connect protocol, error codes).
 ///
-/// ```
-/// use oncebox_protocol::answers::{Head, Said};
+/// `ended`: no more of the body comes. Where the head alone tells that the body says nothing more, nothing of it has to be
+/// there. It is what the transport's `CallOptions::answer_reader` takes.
 ///
-/// let head = Head { status: 502, content_type: b"application/json", is_encoded: false };
-/// assert!(head.says_more());
-/// assert_eq!(head.read(br#"{"message": "port is not"#, false), Said::More);
-/// assert_eq!(head.read(b"bad gateway", true), Said::Nothing);
 /// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Head<'a> {
-    /// Its status.
-    pub status: u16,
-    /// Its `Content-Type`; empty where there is none.
-    pub content_type: &'a [u8],
-    /// Whether it has a `Content-Encoding`. Nobody looks into such a stream.
-    pub is_encoded: bool,
+/// use oncebox_policy::Reading;
+/// use oncebox_protocol::answers;
+///
+/// let (head, ()) = http::Response::builder().status(502).body(())?.into_parts();
+/// assert_eq!(answers::read(&head, br#"{"message": "port is not"#, false), Reading::More);
+/// assert_eq!(answers::read(&head, b"bad gateway", true), Reading::Nothing);
+/// # Ok::<(), http::Error>(())
+/// ```
+pub fn read(head: &Parts, begun: &[u8], ended: bool) -> Reading {
+    if is_connect_stream(head) {
+        return first_envelope(begun);
+    }
+    let status = head.status.as_u16();
+    if !edge::ANSWERS.iter().any(|answer| answer.status == status) {
+        return Reading::Nothing;
+    }
+    if !ended {
+        return Reading::More;
+    }
+    let message = ErrorBody::parse(begun).message.unwrap_or_default();
+    edge::classify(status, &message).map_or(Reading::Nothing, |answer| Reading::Edge(answer.edge))
 }
 
 /// Flags, and a length in four bytes (Connect protocol, enveloped messages).
@@ -51,41 +49,26 @@ const COMPRESSED: u8 = 1;
 /// The envelope ends the stream.
 const END_STREAM: u8 = 2;
 
-impl Head<'_> {
-    /// Whether the body may say more. Where not, nothing of it has to be read.
-    pub fn says_more(&self) -> bool {
-        edge::ANSWERS.iter().any(|answer| answer.status == self.status) || self.is_connect_stream()
-    }
-
-    /// What the body says, as far as it has come; `ended`: no more of it comes.
-    pub fn read(&self, begun: &[u8], ended: bool) -> Said {
-        if self.is_connect_stream() {
-            return first_envelope(begun);
-        }
-        if !ended {
-            return Said::More;
-        }
-        let message = ErrorBody::parse(begun).message.unwrap_or_default();
-        edge::classify(self.status, &message).map_or(Said::Nothing, |answer| Said::Edge(answer.edge))
-    }
-
-    fn is_connect_stream(&self) -> bool {
-        (200..300).contains(&self.status) && !self.is_encoded && self.content_type.starts_with(b"application/connect+")
-    }
+/// Nobody looks into one with a `Content-Encoding`.
+fn is_connect_stream(head: &Parts) -> bool {
+    let is_connect = |kind: &http::HeaderValue| kind.as_bytes().starts_with(b"application/connect+");
+    head.status.is_success()
+        && !head.headers.contains_key(CONTENT_ENCODING)
+        && head.headers.get(CONTENT_TYPE).is_some_and(is_connect)
 }
 
-fn first_envelope(begun: &[u8]) -> Said {
-    let Some((&flags, rest)) = begun.split_first() else { return Said::More };
+fn first_envelope(begun: &[u8]) -> Reading {
+    let Some((&flags, rest)) = begun.split_first() else { return Reading::More };
     if flags & END_STREAM == 0 || flags & COMPRESSED != 0 {
-        return Said::Nothing;
+        return Reading::Nothing;
     }
-    let Some((length, content)) = rest.split_first_chunk::<{ ENVELOPE_HEAD - 1 }>() else { return Said::More };
+    let Some((length, content)) = rest.split_first_chunk::<{ ENVELOPE_HEAD - 1 }>() else { return Reading::More };
     let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
-    let Some(content) = content.get(..length) else { return Said::More };
+    let Some(content) = content.get(..length) else { return Reading::More };
     end_of_stream(content)
 }
 
-fn end_of_stream(content: &[u8]) -> Said {
+fn end_of_stream(content: &[u8]) -> Reading {
     #[derive(Deserialize)]
     struct End {
         error: Option<Failure>,
@@ -98,30 +81,29 @@ fn end_of_stream(content: &[u8]) -> Said {
         message: String,
     }
     let Ok(End { error: Some(Failure { code, message }) }) = serde_json::from_slice(content) else {
-        return Said::Nothing;
+        return Reading::Nothing;
     };
     match code.as_str() {
-        "unavailable" => edge::classify_rpc(&message).map_or(Said::Like(503), |answer| Said::Edge(answer.edge)),
-        "resource_exhausted" => Said::Like(429),
-        "deadline_exceeded" => Said::Like(504),
-        _ => Said::Nothing,
+        "unavailable" => edge::classify_rpc(&message).map_or(Reading::Like(503), |answer| Reading::Edge(answer.edge)),
+        "resource_exhausted" => Reading::Like(429),
+        "deadline_exceeded" => Reading::Like(504),
+        _ => Reading::Nothing,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use oncebox_policy::Edge;
+
     use super::*;
 
-    fn answer(status: u16, kind: &str, body: &[u8]) -> Vec<Said> {
-        let head = Head { status, content_type: kind.as_bytes(), is_encoded: false };
-        if !head.says_more() {
-            return Vec::new();
-        }
+    fn answer(status: u16, kind: &str, body: &[u8]) -> Vec<Reading> {
+        let head = http::Response::builder().status(status).header(CONTENT_TYPE, kind).body(()).unwrap().into_parts().0;
         // As it comes byte by byte, and then at its end.
-        let mut read: Vec<Said> = (0..body.len()).map(|come| head.read(&body[..come], false)).collect();
-        read.push(head.read(body, true));
-        read.dedup();
-        read
+        let mut said: Vec<Reading> = (0..body.len()).map(|come| read(&head, &body[..come], false)).collect();
+        said.push(read(&head, body, true));
+        said.dedup();
+        said
     }
 
     fn envelope(flags: u8, content: &str) -> Vec<u8> {
@@ -132,13 +114,17 @@ mod tests {
     #[test]
     fn the_edges_answers_are_read_whole() {
         let json = "application/json";
-        let cases: [(u16, &[u8], Vec<Said>); 6] = [
-            (502, br#"{"message": "The sandbox was not found"}"#, vec![Said::More, Said::Edge(Edge::NotRunning)]),
-            (502, b"The sandbox is running but port is not open", vec![Said::More, Said::Edge(Edge::NotDelivered)]),
-            (409, br#"{"message": "still transitioning"}"#, vec![Said::More, Said::Edge(Edge::NotDelivered)]),
-            (502, b"bad gateway", vec![Said::More, Said::Nothing]),
-            (502, b"", vec![Said::Nothing]),
-            (500, b"port is not open", vec![]),
+        let cases: [(u16, &[u8], Vec<Reading>); 6] = [
+            (502, br#"{"message": "The sandbox was not found"}"#, vec![Reading::More, Reading::Edge(Edge::NotRunning)]),
+            (
+                502,
+                b"The sandbox is running but port is not open",
+                vec![Reading::More, Reading::Edge(Edge::NotDelivered)],
+            ),
+            (409, br#"{"message": "still transitioning"}"#, vec![Reading::More, Reading::Edge(Edge::NotDelivered)]),
+            (502, b"bad gateway", vec![Reading::More, Reading::Nothing]),
+            (502, b"", vec![Reading::Nothing]),
+            (500, b"port is not open", vec![Reading::Nothing]),
         ];
         for (status, body, expected) in cases {
             assert_eq!(answer(status, json, body), expected, "{status} {}", String::from_utf8_lossy(body));
@@ -150,18 +136,18 @@ mod tests {
         let kind = "application/connect+json";
         let error = |code: &str, message: &str| format!(r#"{{"error": {{"code": "{code}", "message": "{message}"}}}}"#);
         for (code, message, said) in [
-            ("unavailable", "busy", Said::Like(503)),
-            ("resource_exhausted", "slow down", Said::Like(429)),
-            ("deadline_exceeded", "late", Said::Like(504)),
-            ("internal", "broken", Said::Nothing),
-            ("unavailable", "port is not open", Said::Edge(Edge::NotDelivered)),
-            ("not_found", "the file was not found", Said::Nothing),
+            ("unavailable", "busy", Reading::Like(503)),
+            ("resource_exhausted", "slow down", Reading::Like(429)),
+            ("deadline_exceeded", "late", Reading::Like(504)),
+            ("internal", "broken", Reading::Nothing),
+            ("unavailable", "port is not open", Reading::Edge(Edge::NotDelivered)),
+            ("not_found", "the file was not found", Reading::Nothing),
         ] {
             let body = envelope(END_STREAM, &error(code, message));
-            assert_eq!(answer(200, kind, &body), [Said::More, said], "{code}: {message}");
+            assert_eq!(answer(200, kind, &body), [Reading::More, said], "{code}: {message}");
         }
         let unavailable = error("unavailable", "busy");
-        let nothing = [Said::More, Said::Nothing];
+        let nothing = [Reading::More, Reading::Nothing];
         assert_eq!(answer(200, kind, &envelope(0, "{}")), nothing, "a message");
         assert_eq!(answer(200, kind, &envelope(END_STREAM | COMPRESSED, &unavailable)), nothing, "compressed");
         assert_eq!(answer(200, kind, &envelope(END_STREAM, "{}")), nothing, "ended well");
@@ -169,6 +155,6 @@ mod tests {
         let mut after_a_message = envelope(0, "{}");
         after_a_message.extend(envelope(END_STREAM, &unavailable));
         assert_eq!(answer(200, kind, &after_a_message), nothing);
-        assert_eq!(answer(200, "application/json", &envelope(END_STREAM, &unavailable)), []);
+        assert_eq!(answer(200, "application/json", &envelope(END_STREAM, &unavailable)), [Reading::Nothing]);
     }
 }

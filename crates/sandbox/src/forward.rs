@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response};
+use oncebox_protocol::answers;
 use oncebox_transport::CallOptions;
 use oncebox_transport::policy::create::{ApiVersion, Intent};
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 
-use crate::answers::SandboxAnswers;
 use crate::client::Client;
 use crate::error::Error;
 use crate::once::{Asked, Order, Origin};
@@ -85,7 +85,7 @@ impl Forward {
     /// The same options, for a call to a daemon in a sandbox: what its answer, or that of an edge before it, says in its body is
     /// read before it is judged, so that what was not delivered is sent again.
     pub fn reading_answers(&self, options: CallOptions) -> CallOptions {
-        options.answer_reader(&SandboxAnswers)
+        options.answer_reader(answers::read)
     }
 
     /// How long a create that failed may still be taken up by another one like it.

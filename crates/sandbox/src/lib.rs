@@ -43,7 +43,6 @@
 #![deny(missing_docs)]
 
 mod account;
-mod answers;
 mod client;
 mod commands;
 mod config;

@@ -14,11 +14,10 @@ use http_body_util::{BodyExt, Limited};
 use oncebox_protocol::envd::filesystem::FilesystemClient;
 use oncebox_protocol::envd::process::ProcessClient;
 use oncebox_protocol::headers::{CONNECT_TIMEOUT_MS, KEEPALIVE_PING_INTERVAL, X_ACCESS_TOKEN};
-use oncebox_protocol::{Operation, SecretString, operations};
+use oncebox_protocol::{Operation, SecretString, answers, operations};
 use oncebox_transport::{Body, CallOptions, History, ResponseBody, TrafficClass};
 use tokio::time::Instant;
 
-use crate::answers::SandboxAnswers;
 use crate::client::AGENT;
 use crate::endpoint::ENVD_PORT;
 use crate::once::Fate;
@@ -149,7 +148,7 @@ pub(crate) struct RpcCall<'a> {
 /// Calls to a sandbox are replayed when they were provably not processed, and not otherwise: what came back is for
 /// the caller to judge.
 pub(crate) fn sandbox_options(operation: &Operation) -> CallOptions {
-    data_options(operation).answer_reader(&SandboxAnswers)
+    data_options(operation).answer_reader(answers::read)
 }
 
 /// The same where no sandbox answers.

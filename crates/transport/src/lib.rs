@@ -46,7 +46,7 @@ pub mod simulation;
 mod single;
 mod tls;
 
-pub use answer::{AnswerReader, Reading};
+pub use answer::AnswerReader;
 pub use body::{Body, BoxError, ResponseBody};
 pub use client::{Client, ClientBuilder};
 #[cfg(feature = "hickory-dns")]

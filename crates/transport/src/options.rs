@@ -121,7 +121,7 @@ pub struct CallOptions {
     mints: bool,
     reconciles: bool,
     class: TrafficClass,
-    answer_reader: Option<&'static dyn AnswerReader>,
+    answer_reader: Option<AnswerReader>,
 }
 
 impl CallOptions {
@@ -211,7 +211,7 @@ impl CallOptions {
     /// Who reads from an answer's body what its head does not say, before it is judged. What is read of it belongs to the
     /// attempt: `request_timeout` bounds it, and a streaming response is handed on once it was looked at. Default: nobody.
     #[must_use]
-    pub fn answer_reader(mut self, reader: &'static dyn AnswerReader) -> Self {
+    pub fn answer_reader(mut self, reader: AnswerReader) -> Self {
         self.answer_reader = Some(reader);
         self
     }
@@ -254,7 +254,7 @@ pub(crate) struct Resolved {
     pub(crate) mints: bool,
     pub(crate) reconciles: bool,
     pub(crate) class: TrafficClass,
-    pub(crate) answer_reader: Option<&'static dyn AnswerReader>,
+    pub(crate) answer_reader: Option<AnswerReader>,
 }
 
 impl Defaults {

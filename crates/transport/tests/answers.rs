@@ -9,28 +9,21 @@ use std::time::Duration;
 use http::Request;
 use http::response::Parts;
 use http_body_util::BodyExt;
-use oncebox_transport::policy::{Edge, RetryReason, ReturnReason, Verdict};
-use oncebox_transport::{AnswerReader, Body, CallOptions, Client, Reading};
+use oncebox_transport::policy::{Edge, Reading, RetryReason, ReturnReason, Verdict};
+use oncebox_transport::{Body, CallOptions, Client};
 use support::{OK, Peer, answer, read_request};
 use tokio::io::AsyncWriteExt;
 
 /// Says of a 502 what its text says, and of a 200 what its first letter says.
-#[derive(Debug)]
-struct Reader;
-
-impl AnswerReader for Reader {
-    fn looks_at(&self, head: &Parts) -> bool {
-        matches!(head.status.as_u16(), 502 | 200)
-    }
-
-    fn read(&self, head: &Parts, begun: &[u8], ended: bool) -> Reading {
-        match (head.status.as_u16(), begun) {
-            (200, [b'!', ..]) => Reading::Like(503),
-            (200, [_, ..]) => Reading::Nothing,
-            (502, b"nobody is there") if ended => Reading::Edge(Edge::NotDelivered),
-            (502, b"gone") if ended => Reading::Edge(Edge::NotRunning),
-            _ => Reading::More,
-        }
+fn reader(head: &Parts, begun: &[u8], ended: bool) -> Reading {
+    match (head.status.as_u16(), begun) {
+        (200, [b'!', ..]) => Reading::Like(503),
+        (200, [_, ..]) => Reading::Nothing,
+        (502, b"nobody is there") if ended => Reading::Edge(Edge::NotDelivered),
+        (502, b"gone") if ended => Reading::Edge(Edge::NotRunning),
+        (200 | 502, _) => Reading::More,
+        (409, _) => Reading::Edge(Edge::NotDelivered),
+        _ => Reading::Nothing,
     }
 }
 
@@ -58,7 +51,7 @@ async fn peer(answers: Vec<String>) -> Peer {
 }
 
 fn options() -> CallOptions {
-    CallOptions::new().retries(0).answer_reader(&Reader)
+    CallOptions::new().retries(0).answer_reader(reader)
 }
 
 fn post(peer: &Peer) -> Request<Body> {
@@ -183,6 +176,24 @@ async fn a_body_that_is_cut_while_it_is_looked_at_says_nothing() {
     assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "nobody");
     assert!(body.frame().await.unwrap().is_err());
     assert!(body.frame().await.is_none());
+}
+
+/// What the head alone says is not waited with: the body that is to follow never comes.
+#[tokio::test]
+async fn a_head_that_says_all_is_judged_at_once() {
+    let peer = Peer::start(move |connection, mut socket| async move {
+        read_request(&mut socket).await.unwrap();
+        if connection == 0 {
+            answer(&mut socket, "HTTP/1.1 409 X\r\ncontent-length: 15\r\n\r\n").await;
+            std::future::pending::<()>().await;
+        }
+        answer(&mut socket, "HTTP/1.1 500 X\r\ncontent-length: 15\r\n\r\n").await;
+        std::future::pending::<()>().await;
+    })
+    .await;
+    let response = Client::builder().build().send(post(&peer), options()).await.unwrap();
+    let ends = [Ok(RetryReason::NotDelivered), Err(ReturnReason::StatusFinal)];
+    assert_eq!(reasons(response.history()), ends);
 }
 
 #[tokio::test]

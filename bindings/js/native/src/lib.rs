@@ -7,7 +7,6 @@
 // Rust code never calls what is for JavaScript.
 #![allow(unreachable_pub)]
 
-mod answers;
 mod body;
 mod call;
 mod client;

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use napi::{Error, Result, Status};
 use oncebox_policy::{Permit, Policy};
+use oncebox_protocol::answers;
 use oncebox_transport::{CallOptions, Client, ClientBuilder, HttpVersion, Proxy, TrafficClass};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-
-use crate::answers::SandboxAnswers;
 
 /// Options of a client. What is not given is the transport's default.
 #[derive(Debug, Default, Deserialize)]
@@ -211,7 +210,7 @@ impl CallSettings {
             options = options.permit(permit);
         }
         if self.edge {
-            options = options.answer_reader(&SandboxAnswers);
+            options = options.answer_reader(answers::read);
         }
         Ok(if self.bulk { options.class(TrafficClass::Bulk) } else { options })
     }

@@ -9,12 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use http::header::{DATE, HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue};
 use http_body::Body as _;
-use oncebox_policy::{Attempt, Outcome};
+use oncebox_policy::{Attempt, Outcome, Reading};
 
 use super::Running;
 use super::peek::{Peek, Peeked};
 use super::take::{Take, TooLarge};
-use crate::answer::Reading;
 use crate::body::{BoxError, ResponseBody};
 use crate::conn::{Exchange, Failure, H2Response};
 use crate::pool::{Answer, Began, Failed, Progress, Wanted};
@@ -143,16 +142,22 @@ impl<'a, T: Take> Making<'a, T> {
         let facts = response_facts(head.status.as_u16(), &head.headers);
         body.set_read_idle_timeout(call.options.read_idle_timeout);
         self.progress.reads_body();
-        if let Some(reader) = call.options.answer_reader.filter(|reader| reader.looks_at(&head)) {
-            self.state = State::Peeks(Box::new(Peeks { facts, connection, peek: Peek::new(reader, head, body) }));
-            return;
-        }
-        let reading = call.take.take(body);
-        self.state = State::Reads(Answered { facts, head: Some(head), connection, reading });
+        let reading = match call.options.answer_reader {
+            None => Reading::Nothing,
+            Some(reader) => match reader(&head, &[], false) {
+                Reading::More => {
+                    let peek = Peek::new(reader, head, body);
+                    self.state = State::Peeks(Box::new(Peeks { facts, connection, peek }));
+                    return;
+                }
+                reading => reading,
+            },
+        };
+        self.read(facts, connection, Peeked { head, body, reading });
     }
 
-    /// The begin of the body said what it had to say.
-    fn peeked(&mut self, mut facts: oncebox_policy::Response, connection: Option<u64>, peeked: Peeked) {
+    /// The head, or the begin of the body, said what it had to say.
+    fn read(&mut self, mut facts: oncebox_policy::Response, connection: Option<u64>, peeked: Peeked) {
         let Peeked { head, body, reading } = peeked;
         match reading {
             Reading::More | Reading::Nothing => {}
@@ -194,7 +199,7 @@ impl<T: Take> Future for Making<'_, T> {
                 State::Peeks(peeks) => {
                     let peeked = ready!(Pin::new(&mut peeks.peek).poll(cx));
                     let (facts, connection) = (peeks.facts, peeks.connection);
-                    this.peeked(facts, connection, peeked);
+                    this.read(facts, connection, peeked);
                 }
                 State::Reads(answered) => {
                     let read = ready!(Pin::new(&mut answered.reading).poll(cx));

@@ -7,8 +7,9 @@ use std::task::{Context, Poll};
 use bytes::BytesMut;
 use http::response::Parts;
 use http_body::Body as _;
+use oncebox_policy::Reading;
 
-use crate::answer::{AnswerReader, Reading};
+use crate::answer::AnswerReader;
 use crate::body::{Begun, ResponseBody, Rest};
 
 /// How much of an answer's body is looked at.
@@ -16,14 +17,14 @@ const MOST: usize = 64 << 10;
 
 /// An answer that is being looked at.
 pub(super) struct Peek {
-    reader: &'static dyn AnswerReader,
+    reader: AnswerReader,
     head: Parts,
     body: Option<ResponseBody>,
     begun: BytesMut,
 }
 
 impl Peek {
-    pub(super) fn new(reader: &'static dyn AnswerReader, head: Parts, body: ResponseBody) -> Self {
+    pub(super) fn new(reader: AnswerReader, head: Parts, body: ResponseBody) -> Self {
         Self { reader, head, body: Some(body), begun: BytesMut::new() }
     }
 
@@ -69,7 +70,7 @@ impl Future for Peek {
                 return this.done(Reading::Nothing, body, rest);
             }
             let ended = !matches!(rest, Rest::Comes) || this.begun.len() >= MOST;
-            match this.reader.read(&this.head, &this.begun, ended) {
+            match (this.reader)(&this.head, &this.begun, ended) {
                 Reading::More if !ended => {}
                 reading => return this.done(reading, body, rest),
             }
