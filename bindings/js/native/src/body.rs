@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 use crate::port::{Event, Teller};
+use crate::told::Told;
 
 /// What is at hand is handed on in one piece of about this size at most.
 const PIECE: usize = 64 << 10;
@@ -107,6 +108,7 @@ impl NativeBody {
             return;
         };
         let (shared, teller) = (self.rest.clone(), self.teller.clone());
+        let told = Told::new(move |event| teller.tell(number, event), given_up);
         let reading = self.io.handle().spawn(async move {
             let event = match next(&mut body).await {
                 AtHand { data, then: Then::End } => Event::Last(data),
@@ -122,12 +124,12 @@ impl NativeBody {
                     Event::Piece(data)
                 }
             };
-            teller.tell(number, event);
+            told.tell(event);
         });
         rest.reading = Some(reading.abort_handle());
     }
 
-    /// Gives the rest up: its stream is cancelled, and free for others. What is being read is not told any more.
+    /// Gives the rest up: its stream is cancelled, and free for others. Nobody waits any more for what is being read.
     #[napi]
     pub fn cancel(&self) {
         let mut rest = self.rest.lock();
@@ -161,6 +163,11 @@ async fn next(body: &mut ResponseBody) -> AtHand {
         }
     }
     gather(body, data)
+}
+
+/// Without it whoever reads would wait for ever, or take what came for the whole.
+fn given_up() -> Event {
+    Event::Cut("reading the response's body was given up, or failed on the thread of I/O".into())
 }
 
 fn cut(error: &BodyError) -> Event {

@@ -12,6 +12,7 @@ use crate::body::{NativeBody, at_hand};
 use crate::history;
 use crate::options::{CallSettings, invalid};
 use crate::port::{Event, Teller};
+use crate::told::Told;
 
 tokio::task_local! {
     /// The number by which attempts of the running call are told, where they are.
@@ -27,7 +28,8 @@ pub(crate) async fn run(
     (number, teller): (u32, Teller),
     io: Arc<IoRuntime>,
 ) {
-    let mut told = Told { number, teller: Some(teller.clone()) };
+    let answer = teller.clone();
+    let told = Told::new(move |event| answer.tell(number, event), given_up);
     let watched = settings.watch.then_some(number);
     let event = NUMBER
         .scope(watched, async {
@@ -50,24 +52,8 @@ pub(crate) async fn run(
     told.tell(event.unwrap_or_else(|error: Error| Event::Failed(history::failure(&error))));
 }
 
-/// Sees to it that whoever waits is told, also where the call is given up or panics.
-struct Told {
-    number: u32,
-    teller: Option<Teller>,
-}
-
-impl Told {
-    fn tell(&mut self, event: Event) {
-        if let Some(teller) = self.teller.take() {
-            teller.tell(self.number, event);
-        }
-    }
-}
-
-impl Drop for Told {
-    fn drop(&mut self) {
-        self.tell(Event::Failed(history::fault("the call was given up, or failed on the thread of I/O")));
-    }
+fn given_up() -> Event {
+    Event::Failed(history::fault("the call was given up, or failed on the thread of I/O"))
 }
 
 /// A request, of lines: its method, its URL, and names and values of its headers.

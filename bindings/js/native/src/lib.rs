@@ -13,4 +13,5 @@ mod client;
 mod history;
 mod options;
 mod port;
+mod told;
 mod upload;
