@@ -1,14 +1,16 @@
 /** The creates of a client: what they learn of the server, what goes on in the background, and what it leaves. */
 
+import { canonical } from '../canonical.ts';
 import { createSandbox, killSandbox } from '../generated/operations.ts';
 import type { CreateMode, IdempotencyKeys, ServerMemory } from '../policy/create-types.ts';
 import { loadEngine } from '../policy/engine.ts';
 import type { Caller } from '../retry/caller.ts';
-import { ABORTED, orAborted, timer } from '../retry/clock.ts';
+import { timer } from '../retry/clock.ts';
 import { type Log, Telling } from '../retry/log.ts';
 import { DEFAULT_REQUEST_TIMEOUT_MS, type PolicyOptions, type TimeoutOptions, validateCall } from '../retry/options.ts';
+import { Background } from './background.ts';
 import { type Created, Driver, Fate, type Leftover } from './driver.ts';
-import { IntentInUse } from './errors.ts';
+import { CreateNotDone, CreateUnknown, IntentInUse } from './errors.ts';
 import { type MakeRequest, type NewSandbox, Wire } from './wire.ts';
 
 /** How creates go about it. */
@@ -34,6 +36,8 @@ export interface Order {
   readonly options?: (PolicyOptions & TimeoutOptions) | undefined;
   /** Gets each attempt, besides the client's. */
   readonly log?: Log | undefined;
+  /** Where it is waited for when its client is closed. Default: that of all who have none. */
+  readonly background?: Background | undefined;
 }
 
 const INTENT = /^[0-9a-f]{32}$/;
@@ -44,10 +48,20 @@ interface Flight {
   readonly fate: Fate;
   readonly result: Promise<Created | undefined>;
   readonly over: Promise<void>;
+  /** Those who are told what it leaves. */
+  readonly owners: Set<Background>;
   waiters: number;
   /** Somebody has the result. */
   isTaken: boolean;
-  isDone: boolean;
+  /** Who asks from now on is not one of those who wait: it is over, or it has failed and is being cleared away. */
+  isClosed: boolean;
+}
+
+/** Who waits for a flight. */
+interface Waiter {
+  readonly order: Order;
+  /** How long that one still may, in milliseconds; undefined: as long as the flight does, which has its limit. */
+  readonly leftMs: number | undefined;
 }
 
 /** Makes sandboxes once each. */
@@ -59,8 +73,7 @@ export class Creates {
   private memory: ServerMemory = { keys: undefined, version: undefined };
   /** Those with an intent that was given: calls with one intent are joined. */
   private readonly flights = new Map<string, Flight>();
-  private readonly background = new Set<Promise<void>>();
-  private leftovers: Leftover[] = [];
+  private readonly background = new Background();
 
   constructor(caller: Caller, make: MakeRequest, options: CreateOptions & TimeoutOptions = {}) {
     const { requestTimeoutMs, ...own } = options;
@@ -97,56 +110,65 @@ export class Creates {
       throw new TypeError(`intent: ${JSON.stringify(order.intent)} is not 32 lower-case hex digits`);
     }
     order.signal?.throwIfAborted();
-    for (;;) {
-      const flight = this.flightOf(order);
-      // It was given up, and is being cleared away: what this call finds must not be what that one kills.
-      if (flight.isDone || flight.fate.abandoned.aborted) await this.within(flight.over, order);
-      else return await this.waitFor(flight, order);
+    const { caller } = this;
+    const timeoutMs = this.timeoutOf(order);
+    const began = caller.now();
+    for (let mine = order; ; ) {
+      const { flight, joined } = this.flightOf(mine);
+      // Zero would be no limit.
+      const leftMs = timeoutMs === 0 ? undefined : Math.max(1, timeoutMs - (caller.now() - began));
+      // It was given up, or has failed, and is being cleared away: what this call finds must not be what that one kills.
+      if (flight.isClosed || flight.fate.abandoned.aborted) await this.after(flight, { order, leftMs });
+      else return await this.waitFor(flight, { order, leftMs: joined ? leftMs : undefined });
+      // What was waited for counts.
+      const rest = timeoutMs === 0 ? 0 : Math.max(1, timeoutMs - (caller.now() - began));
+      mine = { ...order, options: { ...order.options, requestTimeoutMs: rest } };
     }
   }
 
-  /** Waits for all that goes on in the background, which has its own bounds, and says what it left. */
-  async close(): Promise<readonly Leftover[]> {
-    // A create that somebody still waits for has its own deadline; it is not waited for beyond the cleanup's.
-    const bound = new AbortController();
-    const stop = timer(2 * this.options.cleanupTimeoutMs, () => bound.abort());
-    const all = async (): Promise<void> => {
-      while (this.background.size > 0) await Promise.all(this.background);
-    };
-    await orAborted(all(), bound.signal);
-    stop();
-    return this.leftovers.splice(0);
+  /** Waits for what those without a client do in the background, which has its own bounds, and says what it left. */
+  close(): Promise<readonly Leftover[]> {
+    return this.background.close();
   }
 
-  private flightOf(order: Order): Flight {
-    const told = JSON.stringify([order.resolve ?? false, order.idempotencyKey, order.body]);
+  private timeoutOf({ options }: Order): number {
+    return options?.requestTimeoutMs ?? this.timeouts.requestTimeoutMs ?? DEFAULT_REQUEST_TIMEOUT_MS;
+  }
+
+  private flightOf(order: Order): { flight: Flight; joined: boolean } {
+    const told = canonical([order.resolve ?? false, order.idempotencyKey, order.body]);
     const given = order.resolve || order.intent === undefined ? undefined : order.intent;
     const under = given === undefined ? undefined : this.flights.get(given);
     if (under !== undefined) {
       if (under.order !== told)
         throw new IntentInUse('another create with the same intent and other options is under way');
-      return under;
+      return { flight: under, joined: true };
     }
     const flight = this.launch(order, told);
     if (given !== undefined) {
       this.flights.set(given, flight);
       flight.over.then(() => this.flights.delete(given));
     }
-    return flight;
+    return { flight, joined: false };
   }
 
-  private async waitFor(flight: Flight, order: Order): Promise<Created | undefined> {
+  private async waitFor(flight: Flight, { order, leftMs }: Waiter): Promise<Created | undefined> {
     const { signal } = order;
+    this.own(flight, order.background ?? this.background);
     flight.waiters += 1;
     try {
-      const result = await first(flight.result, signal);
+      const result = await first(flight.result, signal, leftMs);
       signal?.throwIfAborted();
+      if (result === LATE) {
+        const { intent = '' } = order;
+        throw new CreateUnknown({ reason: 'deadline', intent, candidate: undefined }, []);
+      }
       flight.isTaken = true;
       return result;
     } catch (error) {
-      if (!signal?.aborted) throw error;
-      if (flight.waiters === 1 && !flight.isTaken) this.giveUp(flight, order);
-      throw signal.reason;
+      const isGone = signal?.aborted || error instanceof CreateUnknown;
+      if (isGone && flight.waiters === 1 && !flight.isTaken) this.giveUp(flight, order);
+      throw signal?.aborted ? signal.reason : error;
     } finally {
       flight.waiters -= 1;
     }
@@ -155,31 +177,46 @@ export class Creates {
   /** Nobody waits any more: what was sent is looked for and killed, and what was made is killed, too. */
   private giveUp(flight: Flight, order: Order): void {
     flight.fate.abandon();
+    // Whoever only looks has made nothing.
+    if (order.resolve) return;
     const kill = async (): Promise<void> => {
       await flight.over;
       const created = await flight.result.catch(() => undefined);
       if (created === undefined) return;
       const { intent, sandbox } = created;
       const call = this.make(killSandbox, { parameters: [sandbox.sandboxID] });
-      const status = await this.caller.send({ ...call, options: order.options, log: order.log }).then(
+      const options = { ...order.options, requestTimeoutMs: this.options.cleanupTimeoutMs };
+      const status = await this.caller.send({ ...call, options, log: order.log }).then(
         ({ response }) => response.status,
         () => 0,
       );
       if (status !== 404 && (status < 200 || status >= 300)) {
-        this.leftovers.push({ intent, sandboxes: [sandbox.sandboxID], maybeMore: false });
+        leave(flight, { intent, sandboxes: [sandbox.sandboxID], maybeMore: false });
       }
     };
-    this.goOn(kill());
+    const killed = kill();
+    for (const owner of flight.owners) this.goOn(owner, killed);
   }
 
-  /** What goes on in the background. */
-  private goOn(work: Promise<void>): void {
-    this.background.add(work);
-    work.then(() => this.background.delete(work));
+  /** Who closes that waits for the flight, and is told what it leaves. */
+  private own(flight: Flight, owner: Background): void {
+    if (flight.owners.has(owner)) return;
+    flight.owners.add(owner);
+    this.goOn(owner, flight.over);
   }
 
-  private async within(over: Promise<void>, order: Order): Promise<void> {
-    if ((await orAborted(over, order.signal)) === ABORTED) throw order.signal?.reason;
+  /** A create that somebody still waits for has its own deadline; it is not waited for beyond twice the cleanup's. */
+  private goOn(owner: Background, work: Promise<void>): void {
+    owner.goOn(work, 2 * this.options.cleanupTimeoutMs);
+  }
+
+  /** Waits until a flight has been cleared away. */
+  private async after(flight: Flight, { order, leftMs }: Waiter): Promise<void> {
+    const { signal, intent = '' } = order;
+    if ((await first(flight.over, signal, leftMs)) !== LATE) return;
+    const reason = { returned: 'deadline_passed' } as const;
+    const nothing = { status: undefined, retryAfter: undefined, answer: undefined };
+    throw new CreateNotDone({ reason, intent, ...nothing }, []);
   }
 
   private launch(order: Order, told: string): Flight {
@@ -189,25 +226,32 @@ export class Creates {
       publish = (end) => (end instanceof Error ? reject(end) : resolve(end));
     });
     // Whoever waits sees it; when nobody does any more, it is no news.
-    result.catch(() => {});
-    const over = this.drive(order, fate, publish).catch((error: unknown) => {
+    const owners = new Set<Background>();
+    const over = this.drive(order, fate, publish, owners).catch((error: unknown) => {
       publish(error instanceof Error ? error : new Error(String(error)));
     });
     fate.goesOn(over);
-    const flight: Flight = { order: told, fate, result, over, waiters: 0, isTaken: false, isDone: false };
-    this.goOn(over);
-    over.then(() => {
-      flight.isDone = true;
-    });
+    const flight: Flight = { order: told, fate, result, over, owners, waiters: 0, isTaken: false, isClosed: false };
+    const close = (): void => {
+      flight.isClosed = true;
+    };
+    // Whoever waits sees it; when nobody does any more, it is no news. Whoever asks after a failure wants it tried again.
+    result.catch(close);
+    over.then(close);
     return flight;
   }
 
-  private async drive(order: Order, fate: Fate, publish: (end: Created | undefined | Error) => void): Promise<void> {
+  private async drive(
+    order: Order,
+    fate: Fate,
+    publish: (end: Created | undefined | Error) => void,
+    owners: ReadonlySet<Background>,
+  ): Promise<void> {
     const { caller, options } = this;
     const began = caller.now();
     const engine = await loadEngine();
     const intent = order.intent ?? freshIntent();
-    const timeoutMs = order.options?.requestTimeoutMs ?? this.timeouts.requestTimeoutMs ?? DEFAULT_REQUEST_TIMEOUT_MS;
+    const timeoutMs = this.timeoutOf(order);
     const deadline = timeoutMs === 0 ? undefined : timeoutMs / 1000;
     const mode: CreateMode = order.resolve ? 'resolve' : order.intent === undefined ? 'new' : 'given';
     const wire = new Wire(this.make, intent, order.body);
@@ -236,7 +280,7 @@ export class Creates {
         ...{ remember, publish, telling, attemptTimeoutMs: order.options?.attemptTimeoutMs },
       });
       const left = await driver.run();
-      if (left !== undefined) this.leftovers.push(left);
+      if (left !== undefined) leave({ owners }, left);
     } finally {
       origin.leave();
       machine.free();
@@ -244,13 +288,34 @@ export class Creates {
   }
 }
 
-/** A promise, or an abort at once: whatever comes of the promise then, nobody wants it. */
-function first<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return promise;
+function leave({ owners }: { readonly owners: ReadonlySet<Background> }, left: Leftover): void {
+  for (const owner of owners) owner.leave(left);
+}
+
+/** The time was over first. */
+const LATE = Symbol('late');
+
+/** A promise, or an abort at once, or the end of a time: whatever comes of the promise then, nobody wants it. */
+function first<T>(
+  promise: Promise<T>,
+  signal: AbortSignal | undefined,
+  leftMs: number | undefined,
+): Promise<T | typeof LATE> {
+  if (signal === undefined && leftMs === undefined) return promise;
   return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason);
-    signal.addEventListener('abort', onAbort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+    const onAbort = (): void => end(() => reject(signal?.reason));
+    const stop = leftMs === undefined ? () => {} : timer(leftMs, () => end(() => resolve(LATE)));
+    const end = (settle: () => void): void => {
+      stop();
+      signal?.removeEventListener('abort', onAbort);
+      settle();
+    };
+    signal?.addEventListener('abort', onAbort, { once: true });
+    if (signal?.aborted) onAbort();
+    promise.then(
+      (value) => end(() => resolve(value)),
+      (error) => end(() => reject(error)),
+    );
   });
 }
 

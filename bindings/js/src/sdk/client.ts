@@ -1,7 +1,9 @@
 /** One client for many calls: options that are given once. */
 
+import { Background } from '../create/background.ts';
 import type { ConnectionOpts } from './config.ts';
 import { ConnectionConfig } from './config.ts';
+import { owned } from './owner.ts';
 import { hide } from './runtime.ts';
 import { createsOf, type Leftover } from './sandbox/once.ts';
 import { Sandbox } from './sandbox/sandbox.ts';
@@ -31,13 +33,15 @@ export class E2B {
   readonly Secret: typeof Secret;
 
   private readonly config: ConnectionConfig;
+  /** What its creates do, whatever options they have of their own. */
+  private readonly background = new Background();
 
   /** @throws InvalidArgumentError where an option is wrong. */
   constructor(opts: E2BClientOpts = {}) {
     // Checked here rather than at the first call.
     this.config = new ConnectionConfig(opts);
-    hide(this, 'config');
-    const bound = { ...opts };
+    hide(this, 'config', 'background');
+    const bound = owned(opts, this.background);
     this.Sandbox = this.sandboxClass(bound);
     this.Volume = class extends Volume {
       protected static override readonly boundOpts = bound;
@@ -71,18 +75,21 @@ export class E2B {
 
   /**
    * Waits, no longer than twice `cleanupTimeoutMs`, until what creates do in the background is done: doubles that are
-   * killed, and what was made for callers that went away.
+   * killed, and what was made for callers that went away. All creates of this client are waited for, those with options of
+   * their own too, and those of no client that have this one's options.
    *
    * @returns what is left, and could not be cleared away; the logger is told, too.
    */
   async close(): Promise<readonly Leftover[]> {
-    // Without a key nothing was made.
-    if (this.config.apiKey === undefined) return [];
-    const left = await createsOf(this.config).close();
+    // Without a key nobody else's create has this client's options.
+    const others = this.config.apiKey === undefined ? [] : createsOf(this.config).close();
+    const left = (await Promise.all([this.background.close(), others])).flat();
     for (const { intent, sandboxes, maybeMore } of left) {
       const more = maybeMore ? ', and perhaps more' : '';
       this.config.logger?.warn?.(`left of intent ${intent}: sandboxes ${sandboxes.join(', ') || 'unknown'}${more}`);
     }
+    const { size } = this.background;
+    if (size > 0) this.config.logger?.warn?.(`${size} of this client's creates are still under way`);
     return left;
   }
 

@@ -1,5 +1,6 @@
 /** The options of a connection: explicit, else of the environment, else the defaults. */
 
+import type { Background } from '../create/background.ts';
 import type { CreateOptions } from '../create/creates.ts';
 import type { Log } from '../retry/log.ts';
 import { type PolicyOptions, type TimeoutOptions, validateEnvironment } from '../retry/options.ts';
@@ -15,6 +16,7 @@ import {
   nativeOptions,
   policyOptions,
 } from './options.ts';
+import { ownerOf } from './owner.ts';
 import { hide, isBrowser } from './runtime.ts';
 import { type Sender, senderOf } from './transport/sender.ts';
 import { merged, milliseconds, texts, whole } from './validate.ts';
@@ -84,6 +86,8 @@ export class ConnectionConfig {
   readonly signal: AbortSignal | undefined;
   /** How creates go about it. */
   readonly createOptions: CreateOptions;
+  /** @internal Where the client that its creates belong to waits for them. */
+  readonly background: Background | undefined;
   /** Who sends the requests of this connection. */
   readonly sender: Sender;
 
@@ -124,10 +128,11 @@ export class ConnectionConfig {
     if (opts.proxy !== undefined) this.proxy = opts.proxy;
     this.signal = opts.signal;
     this.createOptions = createOptions(opts);
+    this.background = ownerOf(opts);
     environment();
     const { fetch, transport } = opts;
     this.sender = senderOf({ fetch, transport, native: nativeOptions(opts), clock: clockOptions(opts) });
-    hide(this, 'apiKey', 'headers', 'requestHeaders', 'proxy', 'sender');
+    hide(this, 'apiKey', 'headers', 'requestHeaders', 'proxy', 'background', 'sender');
   }
 
   /** Options of a call over those of its object; what a call leaves out, or gives as `undefined`, is the object's. */

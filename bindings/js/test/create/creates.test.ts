@@ -1,117 +1,12 @@
 /** Creates against a control plane in memory, with answers that get lost. */
 
 import { expect, test } from 'vitest';
-import { type CreateOptions, Creates, type Order } from '../../src/create/creates.ts';
+import type { Order } from '../../src/create/creates.ts';
 import { type CreateNotDone, type CreateUnknown, IntentInUse } from '../../src/create/errors.ts';
-import type { MakeRequest } from '../../src/create/wire.ts';
-import { ALL } from '../../src/generated/operations.ts';
-import { Caller, type CallerOptions } from '../../src/retry/caller.ts';
-import { attemptsOf, type Operation, OperationTable } from '../../src/retry.ts';
+import { attemptsOf } from '../../src/retry.ts';
+import { ControlPlane } from './control-plane.ts';
 
 const INTENT = '0123456789abcdef0123456789abcdef';
-const BASE = 'http://control.test';
-
-/** What happens to a request: before the server sees it, or to its answer. */
-type Fault = (request: {
-  operation: string;
-  count: number;
-  signal: AbortSignal;
-}) => 'lost' | 'refused' | Response | undefined;
-
-interface Sandbox {
-  sandboxID: string;
-  startedAt: string;
-  metadata: Record<string, string>;
-  key: string | null;
-}
-
-/** A control plane in memory. Time passes only in waits. */
-class ControlPlane {
-  readonly sandboxes: Sandbox[] = [];
-  readonly requests: string[] = [];
-  fault: Fault = () => undefined;
-  honoursKeys = false;
-  made = 0;
-  now = 0;
-  private readonly table = new OperationTable(ALL.filter(({ plane }) => plane === 'control_plane'));
-
-  readonly fetch = async (input: Parameters<typeof fetch>[0], init: RequestInit = {}): Promise<Response> => {
-    const url = new URL(String(input));
-    const operation = this.table.find(init.method ?? 'GET', url.pathname) as Operation;
-    this.requests.push(operation.id);
-    const count = this.requests.filter((id) => id === operation.id).length;
-    const signal = init.signal as AbortSignal;
-    const fault = this.fault({ operation: operation.id, count, signal });
-    if (fault === 'refused') throw failure('ECONNREFUSED');
-    const answer = this.handle(operation.id, url, init);
-    if (fault === 'lost') throw failure('ECONNRESET');
-    if (signal?.aborted) throw signal.reason;
-    return fault ?? answer;
-  };
-
-  private handle(operation: string, url: URL, init: RequestInit): Response {
-    const headers = { date: new Date(Date.now() + this.now).toUTCString() };
-    const id = url.pathname.split('/')[operation === 'connectSandbox' ? 3 : 2];
-    switch (operation) {
-      case 'createSandbox': {
-        const key = new Headers(init.headers).get('idempotency-key');
-        const known = this.honoursKeys ? this.sandboxes.find((sandbox) => sandbox.key === key) : undefined;
-        return Response.json(known ?? this.add(JSON.parse(String(init.body)).metadata, key), { status: 201, headers });
-      }
-      case 'listSandboxes':
-        return Response.json(this.sandboxes, { headers });
-      case 'connectSandbox': {
-        const found = this.sandboxes.find(({ sandboxID }) => sandboxID === id);
-        return found ? Response.json(found, { headers }) : new Response(null, { status: 404, headers });
-      }
-      case 'killSandbox': {
-        const at = this.sandboxes.findIndex(({ sandboxID }) => sandboxID === id);
-        if (at >= 0) this.sandboxes.splice(at, 1);
-        return new Response(null, { status: at < 0 ? 404 : 204, headers });
-      }
-      default:
-        return new Response(null, { status: 404, headers });
-    }
-  }
-
-  private add(metadata: Record<string, string>, key: string | null): Sandbox {
-    this.made += 1;
-    const startedAt = new Date(Date.now() + this.now).toISOString();
-    const sandbox = { sandboxID: `i${this.made}`, startedAt, metadata, key };
-    this.sandboxes.push(sandbox);
-    return sandbox;
-  }
-
-  creates(options: CreateOptions = {}, caller: CallerOptions = {}): Creates {
-    const own = {
-      fetch: this.fetch as typeof fetch,
-      random: () => 0.5,
-      now: () => this.now,
-      // In a turn of its own, as a real wait is.
-      sleep: (ms: number) =>
-        new Promise<void>((resolve) => {
-          setTimeout(() => {
-            this.now += ms;
-            resolve();
-          }, 0);
-        }),
-    };
-    return new Creates(new Caller({ ...own, ...caller }), request, options);
-  }
-}
-
-const request: MakeRequest = (operation, { parameters = [], query, headers, json }) => {
-  let at = 0;
-  const path = operation.path.replace(/\{[^}]+\}/g, () => encodeURIComponent(parameters[at++] ?? ''));
-  const search = query === undefined ? '' : `?${new URLSearchParams(query)}`;
-  const body = json === undefined ? {} : { body: JSON.stringify(json) };
-  return { operation, url: `${BASE}${path}${search}`, headers: { ...headers }, ...body };
-};
-
-function failure(code: string): TypeError {
-  return new TypeError('fetch failed', { cause: Object.assign(new Error(code), { code }) });
-}
-
 const order: Order = { body: { templateID: 'base' } };
 
 test('a create is one request, and its metadata holds the intent that is its key', async () => {

@@ -1,5 +1,6 @@
 /** Creates that happen once: what the create machine's driver is given, and what its ends become here. */
 
+import { canonical } from '../../canonical.ts';
 import { type CreateOptions, Creates, type Order } from '../../create/creates.ts';
 import type { Created, Leftover } from '../../create/driver.ts';
 import { CreateNotDone, CreateUnknown, IntentInUse } from '../../create/errors.ts';
@@ -34,7 +35,9 @@ const bySender = new WeakMap<Sender, Map<string, Creates>>();
 export function createsOf(config: ConnectionConfig): Creates {
   const { apiUrl, sender, createOptions } = config;
   const headers = apiHeaders(config);
-  const identity = JSON.stringify([apiUrl, headers, createOptions]);
+  // However the names of headers are written.
+  const lower = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+  const identity = canonical([apiUrl, lower, createOptions]);
   const known = bySender.get(sender) ?? new Map<string, Creates>();
   bySender.set(sender, known);
   let creates = known.get(identity);
@@ -55,10 +58,10 @@ export async function createOnce(
   config: ConnectionConfig,
   order: Pick<Order, 'intent' | 'resolve' | 'idempotencyKey' | 'body'>,
 ): Promise<Created | undefined> {
-  const { signal, requestTimeoutMs, policy, log } = config;
+  const { signal, requestTimeoutMs, policy, log, background } = config;
   const options = { ...policy, requestTimeoutMs };
   try {
-    return await createsOf(config).create({ ...order, signal, options, log });
+    return await createsOf(config).create({ ...order, signal, options, log, background });
   } catch (error) {
     throw endOf(error, order.resolve ? 'resolve the intent' : ACTION, signal);
   }

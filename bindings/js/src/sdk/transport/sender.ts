@@ -1,5 +1,6 @@
 /** What sends the SDK's requests: the one call loop. Nothing above it decides whether anything is sent again. */
 
+import { canonical } from '../../canonical.ts';
 import { ALL } from '../../generated/operations.ts';
 import { Caller, type OperationCall } from '../../retry/caller.ts';
 import type { Log } from '../../retry/log.ts';
@@ -137,7 +138,7 @@ const OWN = {};
 export function senderOf(options: SenderOptions): Sender {
   const { fetch = OWN, transport, native, clock } = options;
   const { random, sleep, now } = clock;
-  const key = JSON.stringify([transport, ...pairs(nativeOptionsOf(native)), [random, sleep, now].map(numberOf)]);
+  const key = canonical([transport, nativeOptionsOf(native), [random, sleep, now].map(numberOf)]);
   const known = senders.get(fetch) ?? new Map<string, Sender>();
   senders.set(fetch, known);
   let sender = known.get(key);
@@ -148,11 +149,6 @@ export function senderOf(options: SenderOptions): Sender {
     known.set(key, sender);
   }
   return sender;
-}
-
-/** In an order that is not the caller's. */
-function pairs(options: object): [string, unknown][] {
-  return Object.entries(options).sort(([one], [other]) => (one < other ? -1 : 1));
 }
 
 const numbers = new WeakMap<object, number>();
