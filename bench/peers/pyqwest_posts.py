@@ -8,6 +8,8 @@ import pyqwest
 
 url, ca, requests, concurrency, kind = sys.argv[1:]
 BODY = b"x" * 10_000
+# After this, who has no answer gets none: it has no limit of its own, and waits for ever now and then.
+PATIENCE = 30.0
 
 
 async def pieces():
@@ -28,10 +30,11 @@ async def main():
         for n in left:
             body = BODY if kind == "bytes" else pieces()
             try:
-                answer = await client.post(url, {"x-request-id": f"r{n}"}, body)
+                answer = await asyncio.wait_for(client.post(url, {"x-request-id": f"r{n}"}, body), PATIENCE)
                 ok += answer.status == 200
             except Exception as error:
-                errors[str(error)[-120:]] = errors.get(str(error)[-120:], 0) + 1
+                text = f"{type(error).__name__} {error}"[-120:]
+                errors[text] = errors.get(text, 0) + 1
 
     await asyncio.gather(*[caller() for _ in range(int(concurrency))])
     print(json.dumps({"ok": ok, "failed": int(requests) - ok}))
