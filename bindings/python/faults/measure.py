@@ -72,9 +72,10 @@ def page(rows: list[list[str]]) -> str:
 Measured, not claimed: `cargo xtask compat faults --write` runs each scenario and writes this page; without `--write` it prints
 what it measures. Each row is the same lines of Python against the same scripted server (HTTP/2 over TLS, as the provider's edge
 speaks it), three times: with the official SDK as it is installed ({versions}), with
-`oncebox.compat.e2b.enable()` before it, and with `oncebox` imported in its place. *Lost* is a call that raised; *doubled*, one
-that the server processed twice. Times are of this machine. Shares that are lost move with its load, and differ from those of
-`bench retirement`, which drives the same clients by themselves: [benchmarks](benchmarks.md) says why.
+`oncebox.compat.e2b.enable()` before it, and with `oncebox` imported in its place. *Lost* is a call that raised; *doubled*,
+what the server processed beyond the calls that were made: at least so many, where calls were lost. Times are of this machine.
+Shares that are lost move with its load, and differ from those of `bench retirement`, which drives the same clients by
+themselves: [benchmarks](benchmarks.md) says why.
 
 {lines}
 """
