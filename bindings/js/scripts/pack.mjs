@@ -20,6 +20,7 @@ const PLATFORMS = {
   'darwin-x64': { os: ['darwin'], cpu: ['x64'] },
   'darwin-arm64': { os: ['darwin'], cpu: ['arm64'] },
   'win32-x64-msvc': { os: ['win32'], cpu: ['x64'] },
+  'win32-arm64-msvc': { os: ['win32'], cpu: ['arm64'] },
 };
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -44,16 +45,18 @@ packed((folder) => {
   return { ...published, files: [...manifest.files, 'LICENSE-*'], optionalDependencies: Object.fromEntries(addons) };
 });
 if (addon !== undefined) {
+  // As `src/program.ts` looks for it.
+  const command = platform.startsWith('win32-') ? 'oncebox.exe' : 'oncebox';
   packed((folder) => {
     cpSync(addon, join(folder, 'oncebox.node'));
-    if (program !== undefined) cpSync(program, join(folder, 'oncebox'));
+    if (program !== undefined) cpSync(program, join(folder, command));
     if (notices !== undefined) cpSync(notices, join(folder, 'THIRD-PARTY.txt'));
     writeFileSync(
       join(folder, 'README.md'),
       `The native transport of [${name}](https://www.npmjs.com/package/${name}), and its command, for ${platform}.\n`,
     );
     const description = `The native transport of ${name}, and its command, for ${platform}.`;
-    const files = ['oncebox.node', 'oncebox', 'THIRD-PARTY.txt', 'LICENSE-*'];
+    const files = ['oncebox.node', command, 'THIRD-PARTY.txt', 'LICENSE-*'];
     const engines = manifest.engines;
     return {
       name: `${name}-${platform}`,

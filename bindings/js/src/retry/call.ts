@@ -1,7 +1,7 @@
 /** The one loop: attempts are made, the policy judges, nothing else repeats anything. */
 
 import { type Engine, loadEngine, type PolicyBudget } from '../policy/engine.ts';
-import type { CallFacts, Outcome, Policy, RequestBody, Verdict } from '../policy/types.ts';
+import type { CallFacts, Outcome, Policy, PolicyAttempt, RequestBody, Verdict } from '../policy/types.ts';
 import { discard, type Made, makeAttempt, type Reading } from './attempt.ts';
 import { ABORTED, orAborted } from './clock.ts';
 import { handOver, isHandedOver } from './hand-over.ts';
@@ -107,10 +107,11 @@ class Running {
     try {
       for (let number = 1; ; number += 1) {
         const started = this.elapsed();
+        const { round } = origin;
         const made = await this.make(engine, number);
         if (made.rethrown) throw made.thrown?.value;
-        origin.note(made.outcome);
-        const verdict = this.judge(ledger, made.outcome, started, body, origin);
+        const failedDials = origin.note(made.outcome, round);
+        const verdict = this.judge(ledger, { outcome: made.outcome, started, failedDials }, body, origin);
         if (verdict.kind !== 'retry') return this.end(made);
         if (made.response) discard(made.response);
         await this.wait(verdict.after, ledger, body, origin);
@@ -139,10 +140,16 @@ class Running {
   }
 
   /** Asks the policy, and writes the attempt into the history. */
-  private judge(ledger: Judge, outcome: Outcome, started: number, body: RequestBody, origin: Origin): Verdict {
+  private judge(
+    ledger: Judge,
+    ended: PolicyAttempt & { readonly outcome: Outcome },
+    body: RequestBody,
+    origin: Origin,
+  ): Verdict {
+    const { started, outcome } = ended;
     const now = this.elapsed();
     const turn = { now, random: this.means.random(), callStarted: origin.since(this.began) };
-    const { verdict } = ledger.judge({ started, outcome, failedDials: origin.failedDials }, body, turn, origin.budget);
+    const { verdict } = ledger.judge(ended, body, turn, origin.budget);
     if (verdict === undefined) throw new Error('the policy module gave no verdict');
     const attempt: Attempt = Object.freeze({
       number: this.records.length + 1,
@@ -183,7 +190,7 @@ class Running {
     if (waited !== ABORTED && !signal?.aborted) return;
     const cancelled = this.watch.cancelled;
     const outcome: Outcome = cancelled ? { kind: 'cancelled', sent: false } : { kind: 'timed_out', sent: false };
-    this.judge(ledger, outcome, this.elapsed(), body, origin);
+    this.judge(ledger, { outcome, started: this.elapsed() }, body, origin);
     this.end(cancelled ? { outcome, thrown: { value: this.watch.reason } } : { outcome });
   }
 

@@ -106,6 +106,7 @@ export class Caller {
     const watch = new Watch(request.signal, leftMs, () => `${request.method} ${call.operation.id} took ${leftMs} ms`);
     const elapsed = (): number => (this.means.now() - began) / 1000;
     const started = elapsed();
+    const { round } = origin;
     let handedOn: Response | undefined;
     try {
       const made = await makeAttempt({
@@ -116,9 +117,9 @@ export class Caller {
         reading,
         request: (signal) => request.make(number, signal),
       });
-      origin.note(made.outcome);
+      const failedDials = origin.note(made.outcome, round);
       if (reading.read === 'stream') handedOn = made.response;
-      return { ...made, started, ended: elapsed(), failedDials: origin.failedDials };
+      return { ...made, started, ended: elapsed(), failedDials };
     } finally {
       watch.stop(handedOn);
       origin.leave();

@@ -7,7 +7,7 @@ const MOST_ORIGINS = 256;
 /** What is shared by all calls to an origin: its retry budget, and how many dials failed in a row. */
 export class Origin {
   readonly budget: PolicyBudget;
-  failedDials = 0;
+  private failed = 0;
   private readonly created: number;
   private calls = 0;
   private forgotten = false;
@@ -22,9 +22,20 @@ export class Origin {
     return Math.max(0, (moment - this.created) / 1000);
   }
 
-  /** Learns from what an attempt came to. */
-  note(outcome: Outcome): void {
-    this.failedDials = outcome.kind === 'not_sent' ? this.failedDials + 1 : 0;
+  /** How many dials have failed in a row: the round that an attempt which begins now is of. */
+  get round(): number {
+    return this.failed;
+  }
+
+  /**
+   * Learns from what an attempt of a round came to, and says how many dials have failed in a row, where its own was one. Those
+   * of one round count as one: the origin failed once, however many asked. Only an answer shows that it can be reached again.
+   */
+  note(outcome: Outcome, round: number): number {
+    if (outcome.kind === 'responded') this.failed = 0;
+    if (outcome.kind !== 'not_sent' || !outcome.touchedSocket) return 0;
+    if (this.failed === round) this.failed = round + 1;
+    return Math.max(1, this.failed);
   }
 
   enter(): this {

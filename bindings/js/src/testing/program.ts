@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { delimiter, join } from 'node:path';
-import { isProgram, packagedProgram } from '../program.ts';
+import { isProgram, PROGRAM, packagedProgram } from '../program.ts';
 
 /** Options of every program that this kit starts. */
 export interface ProgramOptions {
@@ -40,7 +40,7 @@ function inPath(): string | undefined {
   return (process.env.PATH ?? '')
     .split(delimiter)
     .filter((folder) => folder !== '')
-    .map((folder) => join(folder, 'oncebox'))
+    .map((folder) => join(folder, PROGRAM))
     .find(isProgram);
 }
 

@@ -1,6 +1,6 @@
 // The `oncebox` command of the package as it is installed, over a program that stands for the real one.
-import { spawn, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -20,15 +20,15 @@ const folder = mkdtempSync(join(tmpdir(), 'oncebox-bin-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Installs the package with a program that is a shell script; without one, as where optional dependencies are left out. */
-function installed(name: string, program?: string): string {
+function installed(name: string, program?: string, at = { platform, file: 'oncebox' }): string {
   const modules = join(folder, name, 'node_modules');
   cpSync(built, join(modules, 'oncebox/dist/node'), { recursive: true });
   writeFileSync(join(modules, 'oncebox/package.json'), '{"name": "oncebox", "type": "module"}');
   if (program !== undefined) {
-    const place = join(modules, String(platform));
+    const place = join(modules, String(at.platform));
     mkdirSync(place);
     writeFileSync(join(place, 'package.json'), '{}');
-    writeFileSync(join(place, 'oncebox'), `#!/bin/sh\n${program}\n`, { mode: 0o755 });
+    writeFileSync(join(place, at.file), `#!/bin/sh\n${program}\n`, { mode: 0o755 });
   }
   return join(modules, 'oncebox/dist/node/bin.js');
 }
@@ -64,4 +64,27 @@ test.skipIf(missing)('without a program it says so, and what to do', () => {
   const { status, stderr } = spawnSync(process.execPath, [installed('none')], { encoding: 'utf8' });
   expect(status).toBe(125);
   expect(stderr).toMatch(/optional dependencies.*cargo install oncebox-cli/);
+});
+
+/** Makes a process take this platform for Windows. */
+const AS_WINDOWS = `data:text/javascript,Object.defineProperties(process, ${JSON.stringify({
+  platform: { value: 'win32' },
+  arch: { value: 'x64' },
+})})`;
+
+test.skipIf(missing)('on Windows the program is oncebox.exe, and is packed as that', () => {
+  const bin = installed('windows', 'echo here', { platform: 'oncebox-win32-x64-msvc', file: 'oncebox.exe' });
+  const { stdout, stderr } = spawnSync(process.execPath, ['--import', AS_WINDOWS, bin], { encoding: 'utf8' });
+  expect([stdout, stderr]).toEqual(['here\n', '']);
+  const out = join(folder, 'packed');
+  const [script, program] = [fileURLToPath(new URL('../../scripts/pack.mjs', import.meta.url)), join(built, 'bin.js')];
+  for (const [platform, file] of [
+    ['win32-x64-msvc', 'package/oncebox.exe'],
+    ['linux-x64-gnu', 'package/oncebox'],
+  ] as const) {
+    execFileSync(process.execPath, [script, out, program, platform, program], { stdio: 'ignore' });
+    const tarball = readdirSync(out).find((name) => name.includes(platform)) ?? '';
+    const files = execFileSync('tar', ['-tf', join(out, tarball)], { encoding: 'utf8' }).split('\n');
+    expect(files.filter((name) => name.startsWith('package/oncebox') && !name.endsWith('.node'))).toEqual([file]);
+  }
 });

@@ -113,6 +113,20 @@ describe('errors', () => {
     expect(waits).toEqual([500, 750, 1125]);
     expect(attemptsOf(error).length).toBe(4);
   });
+
+  test('dials that fail together are one of those in a row, and only an answer ends them', async () => {
+    const { options, waits } = fakeTime();
+    const [no, lost, yes] = [refusedConnection, lostConnection, answer(200)];
+    const send = withRetry(scripted(no, no, no, lost, lost, lost, no, yes, no, yes), options);
+    const ends = await Promise.allSettled([send(URL, POST), send(URL, POST), send(URL, POST)]);
+    expect(ends.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected']);
+    expect(waits.splice(0)).toEqual([500, 500, 500]);
+    // Neither an unknown outcome nor an abort has shown that the origin can be reached.
+    await expect(send(URL, { signal: AbortSignal.abort('gone') })).rejects.toBe('gone');
+    await send(URL);
+    await send(URL);
+    expect(waits).toEqual([750, 500]);
+  });
 });
 
 describe('permits', () => {

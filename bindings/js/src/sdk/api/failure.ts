@@ -76,7 +76,7 @@ export function refusedWith(action: string, answer: Answer, said: Words, classes
     errorCode: said.errorCode,
     outcome: outcomeOf(answer),
     attempts: answer.attempts,
-    retryAfter: retryAfter(answer.headers),
+    retryAfter: retryAfterOf(answer.attempts),
   };
   const tries = answer.attempts.length > 1 ? `, after ${answer.attempts.length} attempts` : '';
   const message = `could not ${action}: ${said.message || 'the server gives no reason'} (${status}${tries})`;
@@ -145,13 +145,8 @@ function outcomeOf(answer: Answer): Evidence['outcome'] {
   return answer.attempts.at(-1)?.outcome;
 }
 
-/** How long a server wants to be left alone, in seconds: digits or an HTTP date, else nothing. */
-export function retryAfter(headers: Headers): number | undefined {
-  const value = headers.get('retry-after')?.trim();
-  if (!value) return undefined;
-  if (/^\d+$/.test(value)) return Math.min(Number(value), 2 ** 31 - 1);
-  const at = Date.parse(value);
-  if (Number.isNaN(at) || !/[A-Za-z]{3}/.test(value)) return undefined;
-  const now = Date.parse(headers.get('date') ?? '');
-  return Math.max(0, (at - (Number.isNaN(now) ? Date.now() : now)) / 1000);
+/** How long a server wants to be left alone, in seconds, as the policy read it in the last answer. */
+export function retryAfterOf(attempts: Answer['attempts']): number | undefined {
+  const outcome = attempts.at(-1)?.outcome;
+  return outcome?.kind === 'responded' ? outcome.retryAfter : undefined;
 }

@@ -1,7 +1,7 @@
 /** What a daemon, or whoever stands before it, says no with. */
 
 import type { Attempt } from '../../retry/history.ts';
-import { type Classes, refusedWith, retryAfter, words } from '../api/failure.ts';
+import { type Classes, refusedWith, retryAfterOf, words } from '../api/failure.ts';
 import {
   AuthenticationError,
   type Evidence,
@@ -80,7 +80,7 @@ export async function refusalOf(answer: Answer): Promise<Refusal> {
   }
   const status = typeof code === 'number' && code in BY_STATUS ? code : answer.status;
   const known = typeof code === 'string' ? (code as Code) : (BY_STATUS[status] ?? 'unknown');
-  return new Refusal(known, words(text).message, answer.attempts, answer.status, retryAfter(answer.headers));
+  return new Refusal(known, words(text).message, answer.attempts, answer.status, retryAfterOf(answer.attempts));
 }
 
 /** The error in the last envelope of a stream. */
