@@ -48,7 +48,7 @@ describe.skipIf(!available)('the examples', () => {
   const local = useServer();
 
   beforeAll(() => {
-    for (const name of ['E2B_API_URL', 'E2B_SANDBOX_URL']) process.env[name] = local.server.url;
+    for (const name of ['E2B_API_URL', 'E2B_SANDBOX_URL', 'E2B_VOLUME_API_URL']) process.env[name] = local.server.url;
     process.env.E2B_API_KEY = 'local';
   });
 
