@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use oncebox_policy::{MAX_RETRIES, retries_option};
 
 use crate::config::ConfigArgs;
-use crate::connection::ConnectionArgs;
+use crate::connection::{ConnectionArgs, ProviderArgs};
 use crate::cp::CpArgs;
 use crate::effects::EffectsArgs;
 use crate::explain::ExplainArgs;
@@ -86,10 +86,11 @@ pub(crate) enum Task {
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// Run in this existing sandbox, and leave it running
-    #[arg(long, value_name = "ID", conflicts_with_all = ["local", "template", "metadata"])]
+    #[arg(long, value_name = "ID", value_parser = sandbox_id,
+        conflicts_with_all = ["local", "template", "metadata"])]
     pub(crate) sandbox: Option<String>,
     /// Label the sandbox; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
     pub(crate) metadata: Vec<(String, String)>,
     /// Read environment variables from a file, one NAME=VALUE a line
     #[arg(long, value_name = "FILE")]
@@ -115,7 +116,7 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ExecArgs {
     /// The sandbox's id; it is resumed where it is paused
-    #[arg(value_name = "SANDBOX", value_parser = non_empty)]
+    #[arg(value_name = "SANDBOX", value_parser = sandbox_id)]
     pub(crate) sandbox: String,
     /// Keep output, input and end in the sandbox until they are taken, so that a lost connection loses nothing
     #[arg(long)]
@@ -148,16 +149,17 @@ pub(crate) struct ExecArgs {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<String>,
     #[command(flatten)]
-    pub(crate) connection: ConnectionArgs,
+    pub(crate) connection: ProviderArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ShellArgs {
     /// The sandbox's id; it is resumed where it is paused
-    #[arg(value_name = "SANDBOX", value_parser = non_empty)]
+    #[arg(value_name = "SANDBOX", value_parser = sandbox_id)]
     pub(crate) sandbox: String,
     /// Attach to this process, which has a terminal, instead of starting a shell
-    #[arg(long, value_name = "PID", conflicts_with_all = ["env", "cwd", "user", "command"])]
+    #[arg(long, value_name = "PID", value_parser = whole::<u32>(1, None), allow_hyphen_values = true,
+        conflicts_with_all = ["env", "cwd", "user", "command"])]
     pub(crate) attach: Option<u32>,
     /// Set an environment variable; may be repeated
     #[arg(long, short, value_name = "NAME=VALUE", value_parser = pair)]
@@ -172,7 +174,7 @@ pub(crate) struct ShellArgs {
     #[arg(last = true, value_name = "CMD")]
     pub(crate) command: Vec<String>,
     #[command(flatten)]
-    pub(crate) connection: ConnectionArgs,
+    pub(crate) connection: ProviderArgs,
 }
 
 /// What runs in new sandboxes.
@@ -208,11 +210,11 @@ pub(crate) enum FleetTask {
 #[derive(Debug, Args)]
 pub(crate) struct FleetRunArgs {
     /// How many sandboxes in all
-    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, short = 'n', value_name = "N", value_parser = whole::<u32>(1, Some(1_000_000)), allow_hyphen_values = true)]
     pub(crate) count: u32,
     /// How many at a time
     #[arg(long, short = 'c', value_name = "C", default_value_t = 50,
-        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        value_parser = whole::<u32>(1, Some(10_000)), allow_hyphen_values = true)]
     pub(crate) concurrency: u32,
     /// Print one JSON object a sandbox, and one for all at the end
     #[arg(long)]
@@ -229,7 +231,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, short, default_value_t = 3000, value_parser = port, allow_hyphen_values = true)]
     pub(crate) port: u16,
     /// Address to listen on; any other than a loopback one lets other machines in, and needs a token
-    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1", value_parser = ip)]
     pub(crate) listen: std::net::IpAddr,
     /// The API key that every client must have; by default any will do [env: ONCEBOX_TOKEN]
     #[arg(long, value_name = "TOKEN")]
@@ -244,13 +246,13 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) no_isolation: bool,
     /// Processors that a sandbox may use at a time, such as 1.5; by default all
-    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
+    #[arg(long, value_name = "NUMBER", value_parser = processors, allow_hyphen_values = true)]
     pub(crate) cpus: Option<f64>,
     /// Memory that a sandbox may use, such as 512M or 2G, or none for no limit [default: half of the machine's]
-    #[arg(long, value_name = "BYTES", value_parser = memory)]
+    #[arg(long, value_name = "BYTES", value_parser = memory, allow_hyphen_values = true)]
     pub(crate) memory: Option<Memory>,
     /// Processes and threads that a sandbox may have
-    #[arg(long, value_name = "NUMBER", default_value_t = 1024)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = whole::<u32>(0, None), allow_hyphen_values = true)]
     pub(crate) pids: u32,
     /// What sandboxes can reach. With host they share the machine's network and ports, and reach this server too
     #[arg(long, value_name = "WHAT", default_value = "auto")]
@@ -311,11 +313,60 @@ pub(crate) fn non_empty(text: &str) -> Result<String, String> {
     if text.trim().is_empty() { Err("it must not be empty".into()) } else { Ok(text.to_owned()) }
 }
 
+/// An environment variable.
 pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+    named(text, "LANG=C")
+}
+
+/// What a sandbox or a secret is found by.
+pub(crate) fn label(text: &str) -> Result<(String, String), String> {
+    named(text, "task=42")
+}
+
+fn named(text: &str, example: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("it must look like NAME=VALUE, such as LANG=C".into()),
+        _ => Err(format!("it must look like NAME=VALUE, such as {example}")),
     }
+}
+
+/// A sandbox's id as it is typed. Servers cut whatever follows a hyphen, so that an id with a slip behind it would name
+/// another sandbox; all that old ids have there is the id of a client, which is 8 hex digits.
+pub(crate) fn sandbox_id(text: &str) -> Result<String, String> {
+    let (own, client) = text.split_once('-').map_or((text, None), |(own, client)| (own, Some(client)));
+    let is_client = |id: &str| id.len() == 8 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if own.is_empty() || !own.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) {
+        return Err("it is no sandbox id, which is of a-z and 0-9; `oncebox sandbox ls` lists them".to_owned());
+    }
+    if client.is_some_and(|client| !is_client(client)) {
+        return Err(format!(
+            "it is no sandbox id: {own} alone may be one, or with a client's id behind it, a hyphen and 8 hex digits; \
+             `oncebox sandbox ls` lists them"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+/// A whole number, whose rule is told whatever is wrong with it.
+pub(crate) fn whole<T: TryFrom<u64>>(
+    from: u64,
+    to: Option<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.parse::<u64>().ok().filter(|number| (from..=to.unwrap_or(u64::MAX)).contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| match to {
+            Some(to) => format!("it must be a whole number from {from} to {to}"),
+            None => format!("it must be a whole number of {from} or more, and not too large"),
+        })
+    }
+}
+
+fn processors(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| "it must be a number of processors, such as 1.5".to_owned())
+}
+
+pub(crate) fn ip(text: &str) -> Result<std::net::IpAddr, String> {
+    text.parse().map_err(|_| "it must be an IP address, such as 127.0.0.1 or ::1".to_owned())
 }
 
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {

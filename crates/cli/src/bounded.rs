@@ -1,15 +1,21 @@
-//! Text that is read whole.
+//! What is read whole.
 
 use std::io::{self, Read};
 
-/// Reads text of at most so many bytes: a device would never end.
-pub(crate) fn read_text(from: impl Read, most: u64) -> io::Result<String> {
+/// Reads at most so many bytes: a device would never end.
+pub(crate) fn read_bytes(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(most + 1).read_to_end(&mut bytes)?;
-    // Before the text is looked at: the cut may be within a character.
     if bytes.len() as u64 > most {
         return Err(io::Error::other(format!("it is longer than {most} bytes")));
     }
+    Ok(bytes)
+}
+
+/// Reads text of at most so many bytes.
+pub(crate) fn read_text(from: impl Read, most: u64) -> io::Result<String> {
+    // Its length comes before the text is looked at: a cut may be within a character.
+    let bytes = read_bytes(from, most)?;
     String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
 }
 

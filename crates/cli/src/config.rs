@@ -1,5 +1,6 @@
 //! Options from flags, the environment and the configuration file, in that order; `oncebox config` tells which came whence.
 
+mod environment;
 mod file;
 mod table;
 
@@ -119,10 +120,10 @@ pub(crate) fn apply(flags: &ProviderArgs, mut builder: ClientBuilder) -> Result<
     let sources = Sources::new(flags)?;
     for setting in &SETTINGS {
         let Some(Found { value, from }) = sources.find(setting)? else { continue };
-        if matches!(&from, Source::Variable(name) if name.starts_with("E2B_")) {
-            continue;
-        }
-        builder = (setting.set)(builder, &value).map_err(|rule| {
+        let is_the_builders = matches!(&from, Source::Variable(name) if name.starts_with("E2B_"));
+        // What is wrong is told in the same words wherever it is from.
+        let target = if is_the_builders { ClientBuilder::default() } else { std::mem::take(&mut builder) };
+        let set = (setting.set)(target, &value).map_err(|rule| {
             let shown = if setting.is_secret { "its value".to_owned() } else { format!("{value:?}") };
             match &from {
                 Source::File(_) => {
@@ -131,8 +132,23 @@ pub(crate) fn apply(flags: &ProviderArgs, mut builder: ClientBuilder) -> Result<
                 from => Failure::usage(format!("{} {shown}: {rule}", from.words())),
             }
         })?;
+        if !is_the_builders {
+            builder = set;
+        }
     }
     Ok(builder)
+}
+
+/// What a library says of a setting by its name, said of what the user has given: a flag, a variable or the file.
+pub(crate) fn by_its_source(flags: &ProviderArgs, message: &str) -> Option<String> {
+    let (name, rest) = message.split_once(": ")?;
+    let setting = SETTINGS.iter().find(|setting| setting.name == name)?;
+    let sources = Sources::new(flags).ok()?;
+    let found = sources.find(setting).ok()??;
+    Some(match found.from {
+        Source::File(_) => format!("{name} in {}: {rest}", sources.file.path.display()),
+        from => format!("{}: {rest}", from.words()),
+    })
 }
 
 /// Whether anything says what a setting is.
@@ -154,6 +170,13 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<u8, Failure> {
         let found = found.or_else(|| Some(Found { value: setting.default?.to_owned(), from: Source::Default }));
         rows.push((setting, found));
     }
+    // A proxy of our own, or none, is instead of the environment's.
+    let is_set = rows.iter().any(|(setting, found)| setting.name == "proxy" && found.is_some());
+    let proxies = if is_set || args.provider.network.no_proxy {
+        Vec::new()
+    } else {
+        environment::proxies(&|name| std::env::var(name).ok())
+    };
     if args.json {
         let settings: Vec<_> = rows
             .iter()
@@ -169,7 +192,11 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<u8, Failure> {
             })
             .collect();
         let file = json!({"path": file.path, "exists": file.exists, "profiles": file.profiles()});
-        exit::print(json!({"file": file, "profile": profile, "settings": settings}))?;
+        let proxies: Vec<_> = proxies
+            .iter()
+            .map(|found| json!({"name": found.name, "value": found.value, "from": found.variable}))
+            .collect();
+        exit::print(json!({"file": file, "profile": profile, "settings": settings, "environment_proxies": proxies}))?;
         return Ok(0);
     }
     let state = if file.exists { String::new() } else { " (there is none)".to_owned() };
@@ -181,7 +208,12 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<u8, Failure> {
             Some(found) => (setting.shown(&found.value), found.from.words()),
             None => ("-".to_owned(), "not set".to_owned()),
         };
+        let from =
+            if setting.name == "proxy" && args.provider.network.no_proxy { "--no-proxy".to_owned() } else { from };
         exit::print(format!("{:<20} {value:<36} {from}", setting.name))?;
+    }
+    for environment::Found { name, value, variable } in proxies {
+        exit::print(format!("{name:<20} {value:<36} {variable}"))?;
     }
     Ok(0)
 }

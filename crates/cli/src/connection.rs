@@ -9,9 +9,13 @@ use oncebox::{Client, ErrorKind, HttpVersion, Proxy};
 use oncebox_transport::ClientBuilder;
 
 use crate::args::{retries, seconds};
+use crate::bounded::read_bytes;
 use crate::config;
 use crate::exit::Failure;
 use crate::serve::{host, start_failure};
+
+/// The longest file of certificates: all that a system trusts take less than one MiB.
+const MAX_PEM: u64 = 16 << 20;
 
 /// What says nothing of an embedded server.
 const OF_A_PROVIDER: [&str; 14] = [
@@ -98,7 +102,10 @@ impl ProviderArgs {
     fn build(&self, json: bool, way_out: &str) -> Result<Client, Failure> {
         self.builder()?.build().map_err(|error| match error.kind() {
             ErrorKind::Authentication => Failure::usage(format!("no API key: {way_out}")),
-            _ => Failure::of(&error, json),
+            _ => match config::by_its_source(self, &error.to_string()) {
+                Some(message) => Failure::usage(message),
+                None => Failure::of(&error, json),
+            },
         })
     }
 
@@ -134,7 +141,7 @@ pub(crate) struct NetworkArgs {
     pub(crate) proxy: Option<String>,
     /// Go through no proxy, whatever the environment says
     #[arg(long, conflicts_with = "proxy")]
-    no_proxy: bool,
+    pub(crate) no_proxy: bool,
 }
 
 impl NetworkArgs {
@@ -161,7 +168,8 @@ impl NetworkArgs {
 }
 
 fn read(option: &str, path: &Path) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path).map_err(|error| Failure::unreadable(option, path, &error))
+    let bytes = std::fs::File::open(path).and_then(|file| read_bytes(file, MAX_PEM));
+    bytes.map_err(|error| Failure::unreadable(option, path, &error))
 }
 
 pub(crate) fn http_version(text: &str) -> Result<HttpVersion, String> {

@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use oncebox::{Client, EntryKind, Error, ErrorKind, Files, Sandbox, TransferProgress, Transferred};
 use serde_json::json;
 
+use crate::args::sandbox_id;
 use crate::connection::ProviderArgs;
 use crate::exit::{self, Failure};
 use crate::signals::Signals;
@@ -45,12 +46,8 @@ enum Place<'a> {
 impl<'a> Place<'a> {
     fn of(text: &'a str) -> Self {
         match text.split_once(':') {
-            // An id has lower-case letters and digits; drives of Windows have one letter.
-            Some((sandbox, path))
-                if sandbox.len() > 1 && sandbox.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()) =>
-            {
-                Self::In { sandbox, path }
-            }
+            // Drives of Windows have one letter.
+            Some((sandbox, path)) if sandbox.len() > 1 && sandbox_id(sandbox).is_ok() => Self::In { sandbox, path },
             _ => Self::Here(Path::new(text)),
         }
     }
@@ -214,13 +211,16 @@ mod tests {
 
     #[test]
     fn a_sandbox_is_named_before_its_path() {
-        for (text, expected) in
-            [("i1abc:x/y", Some(("i1abc", "x/y"))), ("i1:", Some(("i1", ""))), ("i1:a:b", Some(("i1", "a:b")))]
-        {
+        for (text, expected) in [
+            ("i1abc:x/y", Some(("i1abc", "x/y"))),
+            ("i1:", Some(("i1", ""))),
+            ("i1:a:b", Some(("i1", "a:b"))),
+            ("i1-6532622b:x", Some(("i1-6532622b", "x"))),
+        ] {
             let Place::In { sandbox, path } = Place::of(text) else { panic!("{text}") };
             assert_eq!(Some((sandbox, path)), expected);
         }
-        for here in ["x", "./i1:x", "/a:b", "c:\\x", "A1:x", "../i1:x"] {
+        for here in ["x", "./i1:x", "/a:b", "c:\\x", "A1:x", "../i1:x", "i1-copy:x"] {
             assert!(matches!(Place::of(here), Place::Here(path) if path == Path::new(here)), "{here}");
         }
     }

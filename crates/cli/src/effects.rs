@@ -79,6 +79,14 @@ pub(crate) async fn set(args: SetArgs) -> Result<u8, Failure> {
         std::fs::File::open(&args.file).and_then(|file| read_text(file, MAX_DOCUMENT))
     };
     let document = read.map_err(|error| Failure::unreadable("FILE", &args.file, &error))?;
+    // What is no JSON at all is another file than was meant.
+    if let Err(error) = serde_json::from_str::<Value>(&document) {
+        let file = args.file.display().to_string();
+        return Err(Failure::usage(format!(
+            "FILE {file:?} is no fault document, which is JSON: {error}; `{{\"rules\": []}}` is one without faults, and \
+             `oncebox faults get` prints the one in force"
+        )));
+    }
     args.server.ask(Method::PUT, "/oncebox/faults", document).await.map(|_| 0)
 }
 
@@ -96,14 +104,23 @@ pub(crate) async fn clear(server: ServerArgs) -> Result<u8, Failure> {
 impl ServerArgs {
     async fn ask(&self, method: Method, path: &str, body: String) -> Result<String, Failure> {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let server = self.server.clone().or_else(|| variable("E2B_API_URL")).unwrap_or_else(|| DEFAULT_SERVER.into());
+        let (from, server) = match (&self.server, variable("E2B_API_URL")) {
+            (Some(server), _) => ("--server", server.clone()),
+            (None, Some(server)) => ("E2B_API_URL", server),
+            (None, None) => ("--server", DEFAULT_SERVER.to_owned()),
+        };
         let server = server.trim_end_matches('/');
+        let wrong = || Failure::usage(format!("{from} {server:?}: it must be a URL, such as {DEFAULT_SERVER}"));
+        let url = url::Url::parse(server).map_err(|_| wrong())?;
+        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+            return Err(wrong());
+        }
         // A server without a token takes any key.
         let key = variable("ONCEBOX_TOKEN").or_else(|| variable("E2B_API_KEY")).unwrap_or_else(|| "local".into());
         let is_set = method == Method::PUT;
         let request = Request::builder().method(method).uri(format!("{server}{path}")).header("x-api-key", key);
         let request = request.header("content-type", "application/json").body(Body::from(body));
-        let request = request.map_err(|error| Failure::usage(format!("--server is {server:?}: {error}")))?;
+        let request = request.map_err(|_| wrong())?;
         let answer = Client::new().send_collected(request, CallOptions::new()).await.map_err(|error| {
             Failure::infrastructure(format!(
                 "{server} was not reached; `oncebox serve` starts one, --server names another: {error}"

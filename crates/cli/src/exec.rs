@@ -11,9 +11,13 @@ use crate::exit::{self, Failure};
 use crate::program::{Program, not_started};
 use crate::run::{GOODBYE, Report, STDIN_PIECE, output};
 use crate::signals::Signals;
+use crate::usage::unknown;
 
 /// The signal of `kill`, which a command cannot ignore.
 const SIGKILL: u8 = 9;
+
+/// The signal that asks a process to end.
+const SIGTERM: u8 = 15;
 
 /// What a command does, whichever kind it is.
 type Events = Pin<Box<dyn Stream<Item = Result<CommandEvent, Error>> + Send>>;
@@ -26,6 +30,10 @@ enum Control {
 }
 
 pub(crate) async fn run(args: ExecArgs) -> Result<u8, Failure> {
+    // What is no option begins the command; no command begins so, and an option that is misspelt does.
+    if let Some(word) = args.command.first().filter(|word| word.starts_with('-')) {
+        return Err(Failure::usage(unknown("oncebox exec", word, None)));
+    }
     let program = Program {
         command: &args.command,
         timeout: args.timeout,
@@ -35,11 +43,8 @@ pub(crate) async fn run(args: ExecArgs) -> Result<u8, Failure> {
         user: args.user.as_deref(),
     };
     let command = program.command()?.stdin(args.stdin);
-    if args.connection.local {
-        return Err(Failure::usage("--local starts a new server, in which there is no sandbox yet: use `oncebox run`"));
-    }
     let mut signals = Signals::new()?;
-    let client = args.connection.client(None, args.json).await?;
+    let client = args.connection.client(args.json)?;
     let result = in_sandbox(&client, &args, command, &mut signals).await;
     client.close().await;
     result
@@ -76,6 +81,13 @@ async fn in_sandbox(client: &Client, args: &ExecArgs, command: Command, signals:
     };
     if let Some(input) = input {
         input.abort();
+    }
+    if let Err(failure) = &result
+        && failure.is_closed()
+        && matches!(control, Control::Plain { .. })
+    {
+        // As SIGPIPE would, on this machine. What a durable command writes is kept, and can still be read.
+        control.signal(SIGTERM).await;
     }
     if result.is_ok() {
         report.print(&sandbox)?;

@@ -28,24 +28,28 @@ pub(crate) const NOT_FOUND: u8 = 127;
 /// A command ended by signal n ends with 128 + n, and so does this program when a signal ends it.
 pub(crate) const SIGNAL: u8 = 128;
 
+/// Whoever read the output has gone, of which other programs are told by SIGPIPE.
+const CLOSED: u8 = SIGNAL + 13;
+
 /// What the codes mean, as help, man pages and the reference have it.
 pub(crate) const EXIT_CODES: [(&str, &str); 8] = [
     ("0-255", "`run`, `exec` and `shell` pass the command's own exit code through; 128+n: signal n ended it"),
-    ("1", "`fleet run`: a command failed in some sandbox; `template delete`: there was no such template"),
+    ("1", "`fleet run`: a command failed in some sandbox"),
     ("2", "wrong use: an option, an argument, a file that cannot be read, a port that is taken"),
     ("3", "`probe`: some requests failed, or nobody knows what they did"),
     ("124", "the command was killed because --timeout passed"),
     ("125", "the sandbox, the network or the service failed"),
     ("126", "the command could not be executed; 127: it was not found"),
-    ("128+n", "signal n ended this program: 130 is Ctrl-C"),
+    ("128+n", "signal n ended this program: 130 is Ctrl-C; 141: whoever read its output had gone"),
 ];
 
 /// Why the program ends without the command's own exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
+    /// Nothing is said where it is empty.
     message: String,
-    /// Shown as one JSON object on standard output rather than as text.
+    /// Shown rather than the message where JSON is asked for.
     json: Option<serde_json::Value>,
 }
 
@@ -56,6 +60,19 @@ impl Failure {
 
     pub(crate) fn infrastructure(message: impl fmt::Display) -> Self {
         Self { code: INFRASTRUCTURE, message: message.to_string(), json: None }
+    }
+
+    /// Output that could not be written. That nobody reads it any more is nobody's concern.
+    pub(crate) fn unwritten(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self { code: CLOSED, message: String::new(), json: None },
+            _ => Self::infrastructure(format!("the output could not be written: {error}")),
+        }
+    }
+
+    /// Whether nothing failed but that nobody reads the output any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.code == CLOSED && self.message.is_empty()
     }
 
     /// A file that the command line names and that cannot be read. `what` is the option or argument.
@@ -90,10 +107,7 @@ impl Failure {
                 "attempts": error.attempts().iter().map(ToString::to_string).collect::<Vec<_>>(),
             }})
         });
-        let mut message = error.to_string();
-        if wrong_use && message.contains("is no sandbox id") {
-            message.push_str("; `oncebox sandbox ls` lists them");
-        }
+        let message = error.to_string();
         Self { code: if wrong_use { USAGE } else { INFRASTRUCTURE }, message, json }
     }
 }
@@ -106,25 +120,48 @@ pub(crate) fn say(text: impl fmt::Display) {
 /// Prints a line that the program was asked for.
 pub(crate) fn print(text: impl fmt::Display) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{text}")
-        .and_then(|()| stdout.flush())
-        .map_err(|error| Failure::infrastructure(format!("the output could not be written: {error}")))
+    writeln!(stdout, "{text}").and_then(|()| stdout.flush()).map_err(|error| Failure::unwritten(&error))
 }
 
-/// Shows a failure and turns the end into an exit code.
-pub(crate) fn end(result: Result<u8, Failure>) -> ExitCode {
-    match result {
-        Ok(code) => ExitCode::from(code),
-        Err(failure) => {
-            match &failure.json {
-                Some(json) => {
-                    if print(json).is_err() {
-                        say(&failure.message);
-                    }
-                }
-                None => say(&failure.message),
-            }
-            ExitCode::from(failure.code)
-        }
+/// Shows a failure and turns the end into an exit code. As JSON, what came of a call goes to standard output, where what it
+/// was asked for would have gone; a wrong use, of which nothing came, to standard error.
+pub(crate) fn end(result: Result<u8, Failure>, as_json: bool) -> ExitCode {
+    let failure = match result {
+        Ok(code) => return ExitCode::from(code),
+        Err(failure) => failure,
+    };
+    if failure.is_closed() {
+        return ExitCode::from(failure.code);
     }
+    let json = as_json.then(|| failure.json.unwrap_or_else(|| plain(failure.code, &failure.message)));
+    match json {
+        Some(json) if failure.code == USAGE => complain(&json),
+        Some(json) if print(&json).is_ok() => {}
+        _ => say(&failure.message),
+    }
+    ExitCode::from(failure.code)
+}
+
+/// Shows a command line that is wrong.
+pub(crate) fn refuse(message: &str, as_json: bool) -> ExitCode {
+    end(Err(Failure::usage(message)), as_json)
+}
+
+/// The object of a failure of which no call tells more.
+fn plain(code: u8, message: &str) -> serde_json::Value {
+    json!({"error": {
+        "kind": if code == USAGE { "InvalidArgument" } else { "Failed" },
+        "message": message,
+        "status": null,
+        "intent": null,
+        "candidates": [],
+        "retry_after_seconds": null,
+        "may_have_been_processed": false,
+        "attempts": [],
+    }})
+}
+
+/// One line on standard error, as it is.
+fn complain(line: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "{line}");
 }

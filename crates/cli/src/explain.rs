@@ -19,7 +19,8 @@ use args::{Preset, outcome};
 
 /// Explains one decision.
 pub(crate) fn run(args: &ExplainArgs) -> Result<u8, Failure> {
-    let operation = find(&args.operation)?;
+    let Some(id) = &args.operation else { return list(args.json) };
+    let operation = find(id)?;
     let case = Case::new(args, operation)?;
     let told = case.tell(args)?;
     if args.json {
@@ -151,18 +152,54 @@ fn find(id: &str) -> Result<&'static Operation, Failure> {
     if let Some(operation) = operations::ALL.iter().find(|operation| operation.id.eq_ignore_ascii_case(id)) {
         return Ok(operation);
     }
+    let near = near(id);
+    let hint = if near.is_empty() { String::new() } else { format!(", is one of these meant: {}?", near.join(", ")) };
+    Err(Failure::usage(format!(
+        "--operation {id:?}: there is no such operation{hint}; `oncebox explain --list` tells all there are"
+    )))
+}
+
+/// Those that hold what was typed, or else those that differ least from it.
+fn near(id: &str) -> Vec<&'static str> {
     let wanted = id.to_ascii_lowercase();
-    let near: Vec<&str> = operations::ALL
-        .iter()
-        .map(|operation| &*operation.id)
-        .filter(|known| !wanted.is_empty() && known.to_ascii_lowercase().contains(&wanted))
-        .collect();
-    let hint = if near.is_empty() {
-        "; ids are as in the specification: createSandbox, killSandbox, processStart, …".to_owned()
-    } else {
-        format!(", is one of these meant: {}?", near.join(", "))
-    };
-    Err(Failure::usage(format!("--operation {id:?}: there is no such operation{hint}")))
+    let all = operations::ALL.iter().map(|operation| (&*operation.id, operation.id.to_ascii_lowercase()));
+    let holding: Vec<_> = all.clone().filter(|(_, known)| known.contains(&wanted)).map(|(id, _)| id).collect();
+    if !wanted.is_empty() && !holding.is_empty() {
+        return holding;
+    }
+    let mut by_distance: Vec<_> = all.map(|(id, known)| (distance(&wanted, &known), id)).collect();
+    by_distance.sort();
+    let Some(&(least, _)) = by_distance.first() else { return Vec::new() };
+    // So that at least every second letter is right.
+    let nearest = by_distance.into_iter().filter(|(distance, id)| *distance == least && distance * 2 <= id.len());
+    nearest.map(|(_, id)| id).take(3).collect()
+}
+
+/// How many letters must be put in, left out or changed to make one text of the other (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in other.bytes().enumerate() {
+            let changed = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+fn list(as_json: bool) -> Result<u8, Failure> {
+    if as_json {
+        let all = operations::ALL.iter().map(|operation| {
+            json!({"id": operation.id, "method": operation.method.as_str(), "path": operation.path, "mints": operation.mints})
+        });
+        print(json!(all.collect::<Vec<_>>()))?;
+        return Ok(0);
+    }
+    let line = |operation: &&Operation| format!("{:<32} {:<7} {}", operation.id, operation.method, operation.path);
+    print(operations::ALL.iter().map(line).collect::<Vec<_>>().join("\n"))?;
+    Ok(0)
 }
 
 /// A random number in [0, 1), from the seed that the standard library gives each of its hash maps.
@@ -184,9 +221,16 @@ mod tests {
         args: ExplainArgs,
     }
 
+    #[test]
+    fn the_nearest_operations_are_found() {
+        assert_eq!(near("craeteSandbox"), ["createSandbox"]);
+        assert!(near("fork").contains(&"forkSandbox"));
+        assert_eq!((near("quux"), distance("kitten", "sitting")), (Vec::new(), 3));
+    }
+
     fn told(line: &str) -> (Case, Told) {
         let args = Line::try_parse_from(["explain"].into_iter().chain(line.split(' '))).unwrap().args;
-        let case = Case::new(&args, find(&args.operation).unwrap()).unwrap();
+        let case = Case::new(&args, find(args.operation.as_deref().unwrap()).unwrap()).unwrap();
         let told = case.tell(&args).unwrap();
         (case, told)
     }
@@ -245,7 +289,8 @@ mod tests {
     fn wrong_use_names_the_option() {
         let failure = |line: &str| {
             let args = Line::try_parse_from(["explain"].into_iter().chain(line.split(' '))).unwrap().args;
-            let failed = find(&args.operation).and_then(|operation| Case::new(&args, operation)).err();
+            let failed =
+                find(args.operation.as_deref().unwrap()).and_then(|operation| Case::new(&args, operation)).err();
             format!("{failed:?}")
         };
         assert!(failure("--operation forkSandbox --status 503 --key").contains("takes no idempotency key"));

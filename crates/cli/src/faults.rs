@@ -8,7 +8,9 @@ use clap::{Args, Subcommand};
 use oncebox_faults::{Builder, Script, Server, StartError, catalog, ready_scripts};
 use serde_json::json;
 
-use crate::effects::{self, ServerArgs, SetArgs};
+use crate::args::{port, whole};
+use crate::bounded::read_text;
+use crate::effects::{self, MAX_DOCUMENT, ServerArgs, SetArgs};
 use crate::exit::{Failure, print, say};
 use crate::signals::Signals;
 
@@ -67,7 +69,7 @@ struct ProxyArgs {
 #[derive(Debug, Args)]
 struct CommonArgs {
     /// Port on 127.0.0.1; 0 takes any free one
-    #[arg(long, short, default_value_t = 0)]
+    #[arg(long, short, default_value_t = 0, value_parser = port, allow_hyphen_values = true)]
     port: u16,
     /// Speak TLS, with a certificate made for the occasion
     #[arg(long)]
@@ -79,7 +81,7 @@ struct CommonArgs {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Use this seed instead of the script's
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(0, None), allow_hyphen_values = true)]
     seed: Option<u64>,
     /// Print the address as one JSON object
     #[arg(long)]
@@ -112,7 +114,7 @@ pub(crate) async fn run(args: FaultsArgs) -> Result<u8, Failure> {
         FaultsTask::Clear(server) => effects::clear(server).await,
         FaultsTask::Show { name } => match ready_scripts().iter().find(|ready| ready.name == name) {
             Some(ready) => {
-                print!("{}", ready.json);
+                print(ready.json.trim_end())?;
                 Ok(0)
             }
             None => Err(no_script("NAME", &name, "there is no such script")),
@@ -124,7 +126,8 @@ fn script(name: &str, common: &CommonArgs) -> Result<Script, Failure> {
     let script = match Script::ready(name) {
         Some(script) => script,
         None => {
-            let text = fs::read_to_string(name).map_err(|error| no_script("SCRIPT", name, &error.to_string()))?;
+            let text = fs::File::open(name).and_then(|file| read_text(file, MAX_DOCUMENT));
+            let text = text.map_err(|error| no_script("SCRIPT", name, &error.to_string()))?;
             Script::from_json(&text).map_err(|error| Failure::usage(format!("{name}: {error}")))?
         }
     };
@@ -167,7 +170,10 @@ async fn serve(builder: Builder, common: CommonArgs) -> Result<u8, Failure> {
             .map_err(|error| Failure::infrastructure(format!("the report: {error}")))?;
         let written =
             if file.as_os_str() == "-" { writeln!(std::io::stdout(), "{text}") } else { fs::write(file, text + "\n") };
-        written.map_err(|error| Failure::infrastructure(format!("--report is {}: {error}", file.display())))?;
+        written.map_err(|error| match error.kind() {
+            ErrorKind::BrokenPipe => Failure::unwritten(&error),
+            _ => Failure::infrastructure(format!("--report is {}: {error}", file.display())),
+        })?;
     }
     Ok(0)
 }

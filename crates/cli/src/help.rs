@@ -1,9 +1,10 @@
 //! The one table of commands and flags, as the parser, the help, the man pages, completions and the reference have it.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::PathBuf;
 
-use clap::{Args, Command, CommandFactory};
+use clap::{ArgMatches, Args, Command, CommandFactory};
 use clap_complete::Shell;
 
 use crate::args::Cli;
@@ -33,6 +34,16 @@ pub(crate) fn command() -> Command {
     }
     list.push_str(REST);
     command.help_template(format!("{{about}}\n\n{{usage-heading}} oncebox <COMMAND> [--help]\n\n{list}\n"))
+}
+
+/// Whether the command that was named was told to print JSON.
+pub(crate) fn wants_json(matches: &ArgMatches) -> bool {
+    let mut matches = matches;
+    while let Some((_, below)) = matches.subcommand() {
+        matches = below;
+    }
+    // Not every command has the flag.
+    matches.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or_default()
 }
 
 #[derive(Debug, Args)]
@@ -109,8 +120,17 @@ pub(crate) fn shown(command: &Command) -> impl Iterator<Item = &Command> {
 fn page(path: &[String], command: &Command) -> std::io::Result<Vec<u8>> {
     let named = command.clone().name(path.join("-").leak() as &'static str).bin_name(path.join(" "));
     let man = clap_mangen::Man::new(named);
+    let mut body = Vec::new();
+    man.render(&mut body)?;
+    // The title's line leaves out a date that there is none of, so that what follows would be taken for it.
+    let (name, version) = (path.join("-"), env!("CARGO_PKG_VERSION"));
+    let title = format!(".TH {name} 1 \"\" \"oncebox {version}\" \"Oncebox\"");
+    let body = String::from_utf8_lossy(&body);
+    let lines = body.lines().map(|line| if line.starts_with(".TH ") { title.as_str() } else { line });
     let mut page = Vec::new();
-    man.render(&mut page)?;
+    for line in lines {
+        writeln!(page, "{line}")?;
+    }
     let mut more = String::from(".SH EXIT STATUS\n");
     for (code, meaning) in EXIT_CODES {
         let _ = write!(more, ".TP\n{code}\n{}\n", meaning.replace('-', "\\-"));
@@ -145,7 +165,9 @@ mod tests {
         assert!(all.iter().any(|(path, _)| *path == ["oncebox", "sandbox", "snapshot", "create"]));
         for (path, command) in all {
             let page = String::from_utf8(page(&path, command).unwrap()).unwrap();
-            assert!(page.contains(&format!(".TH {}", path.join("-"))), "{path:?}: {page}");
+            let version = env!("CARGO_PKG_VERSION");
+            let title = format!("\n.TH {} 1 \"\" \"oncebox {version}\" \"Oncebox\"\n", path.join("-"));
+            assert!(page.contains(&title), "{path:?}: {page}");
             assert!(page.contains(".SH EXIT STATUS"), "{path:?}");
         }
     }

@@ -45,8 +45,12 @@ fn main() -> ExitCode {
     if args.nth(1).is_some_and(|arg| arg == ENVD_HELPER) {
         return oncebox_local::helper_main(args);
     }
-    match help::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => exit::end(start(cli)),
+    let parsed = help::command().try_get_matches().and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches)?;
+        Ok((cli, help::wants_json(&matches)))
+    });
+    match parsed {
+        Ok((cli, as_json)) => exit::end(start(cli), as_json),
         Err(error) => usage::report(&error),
     }
 }

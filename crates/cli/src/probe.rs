@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use http::{HeaderName, HeaderValue, Method, Request, Uri};
 use oncebox_transport::{Body, CallOptions, Client, Response};
 
-use crate::args::{retries, seconds};
+use crate::args::{retries, seconds, whole};
 use crate::connection::NetworkArgs;
 use crate::exit::{Failure, PROBE_FAILED, print};
 use progress::Progress;
@@ -30,10 +30,10 @@ pub(crate) struct ProbeArgs {
     /// Where to send the requests; http:// with --http 2 means prior knowledge
     url: String,
     /// How many requests to send
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1, value_parser = whole::<u64>(1, Some(100_000_000)), allow_hyphen_values = true)]
     requests: u64,
     /// How many of them at once
-    #[arg(long, short = 'c', value_name = "C", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, short = 'c', value_name = "C", default_value_t = 1, value_parser = whole::<u64>(1, Some(100_000)), allow_hyphen_values = true)]
     concurrency: u64,
     /// The method
     #[arg(long, value_name = "M", default_value = "GET", value_parser = method)]
@@ -42,7 +42,7 @@ pub(crate) struct ProbeArgs {
     #[arg(long, value_enum, default_value = "none")]
     body: BodyKind,
     /// The body's size in bytes
-    #[arg(long, value_name = "B", default_value_t = 128, value_parser = clap::value_parser!(u64).range(0..=MAX_BODY))]
+    #[arg(long, value_name = "B", default_value_t = 128, value_parser = whole::<u64>(0, Some(MAX_BODY)), allow_hyphen_values = true)]
     body_size: u64,
     /// A header; may be repeated
     #[arg(long = "header", short = 'H', value_name = "NAME:VALUE", value_parser = header)]

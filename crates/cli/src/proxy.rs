@@ -7,7 +7,7 @@ use clap::Args;
 use oncebox_proxy::{Proxy, StartError};
 use serde_json::json;
 
-use crate::args::{port, retries, seconds_over_zero};
+use crate::args::{ip, port, retries, seconds_over_zero, whole};
 use crate::config;
 use crate::connection::ProviderArgs;
 use crate::exit::{self, Failure, say};
@@ -25,7 +25,7 @@ pub(crate) struct ProxyArgs {
     #[arg(long, short, value_name = "PORT", default_value_t = 3100, value_parser = port, allow_hyphen_values = true)]
     port: u16,
     /// Address to listen on; any other than a loopback one lets other machines in, and needs a token
-    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1", value_parser = ip)]
     listen: IpAddr,
     /// What every client must send, as Oncebox-Proxy-Token or in the URLs; by default nothing [env: ONCEBOX_PROXY_TOKEN]
     #[arg(long, value_name = "TOKEN")]
@@ -41,7 +41,7 @@ pub(crate) struct ProxyArgs {
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds_over_zero, allow_hyphen_values = true)]
     settle: std::time::Duration,
     /// How much of a request's body is kept to be sent again, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 65_536)]
+    #[arg(long, value_name = "BYTES", default_value_t = 65_536, value_parser = whole::<usize>(0, None), allow_hyphen_values = true)]
     replay_buffer_limit: usize,
     /// Print the address as one JSON object
     #[arg(long)]
@@ -58,7 +58,10 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<u8, Failure> {
         client = client.request_timeout(std::time::Duration::from_secs(DEADLINE));
     }
     let client = client.replay_buffer_limit(args.replay_buffer_limit).build();
-    let client = client.map_err(|error| Failure::of(&error, args.json))?;
+    let client = client.map_err(|error| match config::by_its_source(&args.provider, &error.to_string()) {
+        Some(message) => Failure::usage(message),
+        None => Failure::of(&error, args.json),
+    })?;
     let mut proxy = Proxy::builder(&client).listen(args.listen).port(args.port).sandbox_retries(args.sandbox_retries);
     // Process lists show arguments, and not variables.
     let token = args.token.or_else(|| std::env::var("ONCEBOX_PROXY_TOKEN").ok().filter(|token| !token.is_empty()));

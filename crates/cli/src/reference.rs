@@ -24,7 +24,8 @@ const CONFIGURATION: &str = "
 
 Each setting comes from the first of these that has it: a flag, the environment, the profile of the configuration file, the
 file's beginning, the default. The four addresses belong together: where a flag or a variable gives one of them, the file's are
-left aside. `oncebox config` tells what holds, and where each value is from; keys and proxies are masked.
+left aside. `oncebox config` tells what holds, and where each value is from; of keys no more than their end is shown, of URLs no
+user and no password. Where nothing sets `proxy`, the proxies of `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` are told, too.
 
 The file is `$ONCEBOX_CONFIG`, else `$XDG_CONFIG_HOME/oncebox/config.toml`, else `~/.config/oncebox/config.toml`. The profile is
 that of `--profile`, else of `ONCEBOX_PROFILE`, else the file's `profile`. A name that is misspelt is refused.
@@ -52,9 +53,23 @@ const OUTPUT: &str = "
 ## Output
 
 What a program may want to read is printed as JSON with `--json`; errors of calls are then an object on standard output too, with
-their kind, their attempts and what is known. A command line that is wrong is told on standard error all the same. Bars and notes go
-to standard error, bars only where that is a terminal and no `--json` is given. Colours are used on a terminal only, and not with
-`NO_COLOR` or `TERM=dumb`.
+their kind, their attempts and what is known. Of a command line that is wrong nothing came: the object, of the same form, is then on
+standard error, and the exit code is 2. Bars and notes go to standard error, bars only where that is a terminal and no `--json` is
+given. Colours are used on a terminal only, and not with `NO_COLOR` or `TERM=dumb`.
+
+Where whoever reads the output has gone, as with `| head -1`, the command ends without a word; what it was asked to do, such as
+`sandbox kill --all`, it does to its end. A command that `exec` has started is asked to end, unless it is durable.
+
+## What is not there
+
+To kill or delete what is not there is no failure, as with the official SDKs, whose calls return `false` then: it is gone. `sandbox
+kill`, `template delete`, `volume delete`, `volume rm`, `secret delete` and `snapshot delete` say so on standard error, or in their JSON, and exit with 0. All other
+commands fail with 125 when what they name is not there.
+
+## Ids of sandboxes
+
+A sandbox's id is of a-z and 0-9. Old ones have a client's id behind it, a hyphen and 8 hex digits, which is accepted and means
+nothing. Anything else behind a hyphen is refused: E2B's servers cut whatever follows one, so that a slip would name another sandbox.
 
 ";
 

@@ -141,11 +141,8 @@ pub(crate) async fn output(
             }
             _ => Ok(()),
         };
-        // Whoever read our output has gone; the command's is of no use to anybody.
-        written.map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure::infrastructure("nobody reads the output any more"),
-            _ => Failure::infrastructure(format!("the output could not be written: {error}")),
-        })?;
+        // Where whoever read our output has gone, the command's is of no use to anybody.
+        written.map_err(|error| Failure::unwritten(&error))?;
     }
     Err(Failure::infrastructure("the command's end was not told"))
 }

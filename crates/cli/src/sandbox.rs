@@ -10,7 +10,7 @@ use futures_util::{StreamExt, stream};
 use oncebox::{Client, Killed, Pause, Paused, Sandbox, SandboxInfo, SandboxState};
 use serde_json::json;
 
-use crate::args::{ExecArgs, ShellArgs, non_empty, pair, seconds_over_zero};
+use crate::args::{ExecArgs, ShellArgs, label, non_empty, pair, sandbox_id, seconds_over_zero, whole};
 use crate::connection::ProviderArgs;
 use crate::exit::{self, Failure};
 use crate::signals::Signals;
@@ -76,7 +76,7 @@ struct CreateArgs {
     #[arg(long, short = 't', value_name = "SECONDS", value_parser = seconds_over_zero, allow_hyphen_values = true)]
     lifetime: Option<Duration>,
     /// Label the sandbox; may be repeated
-    #[arg(long, short, value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(long, short, value_name = "NAME=VALUE", value_parser = label)]
     metadata: Vec<(String, String)>,
     /// Set an environment variable for all its commands; may be repeated
     #[arg(long, short, value_name = "NAME=VALUE", value_parser = pair)]
@@ -102,7 +102,7 @@ struct ListArgs {
     #[command(flatten)]
     filter: FilterArgs,
     /// At most so many
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, short, value_name = "N", value_parser = whole::<u32>(1, None), allow_hyphen_values = true)]
     limit: Option<u32>,
     #[command(flatten)]
     plain: PlainArgs,
@@ -115,14 +115,14 @@ struct FilterArgs {
     #[arg(long, short, value_name = "STATE", value_delimiter = ',', value_parser = state)]
     state: Vec<SandboxState>,
     /// Only those with this label; may be repeated
-    #[arg(long, short, value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(long, short, value_name = "NAME=VALUE", value_parser = label)]
     metadata: Vec<(String, String)>,
 }
 
 #[derive(Debug, Args)]
 struct OneArgs {
     /// The sandbox's id
-    #[arg(value_name = "SANDBOX", value_parser = non_empty)]
+    #[arg(value_name = "SANDBOX", value_parser = sandbox_id)]
     sandbox: String,
     #[command(flatten)]
     plain: PlainArgs,
@@ -131,7 +131,7 @@ struct OneArgs {
 #[derive(Debug, Args)]
 struct KillArgs {
     /// The sandboxes' ids
-    #[arg(value_name = "SANDBOX", required_unless_present = "all", value_parser = non_empty)]
+    #[arg(value_name = "SANDBOX", required_unless_present = "all", value_parser = sandbox_id)]
     sandboxes: Vec<String>,
     /// Kill all sandboxes that --state and --metadata leave
     #[arg(long, short, conflicts_with = "sandboxes")]
@@ -140,7 +140,7 @@ struct KillArgs {
     #[arg(long, short, value_name = "STATE", value_delimiter = ',', requires = "all", value_parser = state)]
     state: Vec<SandboxState>,
     /// With --all: only those with this label; may be repeated
-    #[arg(long, short, value_name = "NAME=VALUE", requires = "all", value_parser = pair)]
+    #[arg(long, short, value_name = "NAME=VALUE", requires = "all", value_parser = label)]
     metadata: Vec<(String, String)>,
     #[command(flatten)]
     plain: PlainArgs,
@@ -149,7 +149,7 @@ struct KillArgs {
 #[derive(Debug, Args)]
 struct PauseArgs {
     /// The sandbox's id
-    #[arg(value_name = "SANDBOX", value_parser = non_empty)]
+    #[arg(value_name = "SANDBOX", value_parser = sandbox_id)]
     sandbox: String,
     /// Keep its files only: processes end
     #[arg(long)]
@@ -161,7 +161,7 @@ struct PauseArgs {
 #[derive(Debug, Args)]
 struct ResumeArgs {
     /// The sandbox's id
-    #[arg(value_name = "SANDBOX", value_parser = non_empty)]
+    #[arg(value_name = "SANDBOX", value_parser = sandbox_id)]
     sandbox: String,
     /// How long it lives from now, in seconds [default: the server's, 300]
     #[arg(long, short = 't', value_name = "SECONDS", value_parser = seconds_over_zero, allow_hyphen_values = true)]
@@ -309,22 +309,28 @@ async fn kill(args: KillArgs) -> Result<u8, Failure> {
     // Before the first is killed: a mistake in the last is one in the whole.
     let sandboxes: Result<Vec<_>, _> = ids.iter().map(|id| Sandbox::by_id(&client, id)).collect();
     let bar = bar(ids.len(), args.plain.json || ids.len() == 1);
-    let mut ended = stream::iter(sandboxes.map_err(failed)?)
-        .map(|sandbox| async move { (sandbox.id().to_owned(), sandbox.kill().await) })
-        .buffered(AT_A_TIME);
-    let mut worst = None;
-    while let Some((id, killed)) = ended.next().await {
+    let mut ended =
+        stream::iter(sandboxes.map_err(failed)?).map(|sandbox| async move { sandbox.kill().await }).buffered(AT_A_TIME);
+    // As they were typed.
+    let mut ids = ids.iter();
+    let (mut worst, mut told) = (None, Ok(()));
+    while let Some(killed) = ended.next().await {
+        let id = ids.next().map(String::as_str).unwrap_or_default();
         bar.inc(1);
+        // What was begun is done to its end, whether or not anybody reads what came of it.
         match killed {
-            Ok(killed) if args.plain.json => exit::print(json!({"id": id, "killed": match killed {
-                Killed::Now => "now",
-                Killed::ByEarlierAttempt => "by_earlier_attempt",
-                Killed::Already => "already",
-            }}))?,
+            Ok(killed) if args.plain.json => {
+                let killed = match killed {
+                    Killed::Now => "now",
+                    Killed::ByEarlierAttempt => "by_earlier_attempt",
+                    Killed::Already => "already",
+                };
+                told = told.and(exit::print(json!({"id": id, "killed": killed})));
+            }
             Ok(Killed::Already) => bar.suspend(|| exit::say(format!("there was no sandbox {id}"))),
             Ok(_) => {}
             Err(error) if args.plain.json => {
-                exit::print(json!({"id": id, "error": error.to_string()}))?;
+                told = told.and(exit::print(json!({"id": id, "error": error.to_string()})));
                 worst = Some(exit::INFRASTRUCTURE);
             }
             Err(error) => {
@@ -334,7 +340,10 @@ async fn kill(args: KillArgs) -> Result<u8, Failure> {
         }
     }
     bar.finish_and_clear();
-    Ok(worst.unwrap_or(0))
+    match worst {
+        Some(code) => Ok(code),
+        None => told.map(|()| 0),
+    }
 }
 
 fn state(text: &str) -> Result<SandboxState, String> {

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use oncebox::{Secret, SecretInfo, SecretString};
 use serde_json::{Value, json};
 
-use crate::args::{non_empty, pair};
+use crate::args::{label, non_empty};
 use crate::bounded::read_text;
 use crate::connection::ProviderArgs;
 use crate::exit::{self, Failure};
@@ -49,7 +49,7 @@ struct ValueArgs {
     #[arg(long, value_name = "VARIABLE", conflicts_with = "from_file")]
     from_env: Option<String>,
     /// Label the secret; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
     metadata: Vec<(String, String)>,
     #[command(flatten)]
     plain: PlainArgs,
@@ -116,10 +116,11 @@ pub(crate) async fn run(args: SecretArgs) -> Result<u8, Failure> {
 impl ValueArgs {
     fn value(&self) -> Result<SecretString, Failure> {
         if let Some(name) = &self.from_env {
-            let value = std::env::var(name);
-            return value.map(SecretString::from).map_err(|error| {
-                Failure::usage(format!("--from-env {name:?}: {error}; set it, or use --from-file or standard input"))
-            });
+            let wrong = |why: &dyn std::fmt::Display| {
+                Failure::usage(format!("--from-env {name:?}: {why}; set it, or use --from-file or standard input"))
+            };
+            let value = std::env::var(name).map_err(|error| wrong(&error))?;
+            return if value.is_empty() { Err(wrong(&"the variable is empty")) } else { Ok(value.into()) };
         }
         let (what, read) = match &self.from_file {
             Some(path) => {

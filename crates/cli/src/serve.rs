@@ -120,9 +120,12 @@ pub(crate) fn start_failure(error: &StartError) -> Failure {
             "--port is {}: {addr} is in use by another program; 0 takes any free port",
             addr.port()
         )),
+        StartError::TokenMissing { ip } => Failure::usage(format!(
+            "--listen is {ip}, which lets other machines run programs here: give a token of at least 16 characters by \
+             ONCEBOX_TOKEN or --token, or listen on 127.0.0.1"
+        )),
         StartError::Bind { .. }
         | StartError::Origin { .. }
-        | StartError::TokenMissing { .. }
         | StartError::CodeInterpreter { .. }
         | StartError::Token { .. }
         | StartError::Host { .. }

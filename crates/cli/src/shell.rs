@@ -20,14 +20,11 @@ const DEFAULT_SIZE: TerminalSize = TerminalSize { cols: 80, rows: 24 };
 const PIECE: usize = 4 << 10;
 
 pub(crate) async fn run(args: ShellArgs) -> Result<u8, Failure> {
-    if args.connection.local {
-        return Err(Failure::usage("--local starts a new server, in which there is no sandbox yet: use `oncebox run`"));
-    }
     if !io::stdin().is_terminal() {
         return Err(Failure::usage("standard input is no terminal: use `oncebox exec -i`"));
     }
     let mut signals = Signals::new()?;
-    let client = args.connection.client(None, false).await?;
+    let client = args.connection.client(false)?;
     let result = in_sandbox(&client, &args, &mut signals).await;
     client.close().await;
     result

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use oncebox::{Sandbox, Snapshot};
 use serde_json::{Value, json};
 
-use crate::args::non_empty;
+use crate::args::{non_empty, sandbox_id};
 use crate::exit::{self, Failure};
 use crate::sandbox::PlainArgs;
 use crate::secret::told_deleted;
@@ -30,7 +30,7 @@ enum SnapshotTask {
 #[derive(Debug, Args)]
 struct CreateArgs {
     /// The sandbox's id
-    #[arg(value_name = "SANDBOX", value_parser = non_empty)]
+    #[arg(value_name = "SANDBOX", value_parser = sandbox_id)]
     sandbox: String,
     /// A name for it, which can be used in place of its id
     #[arg(long, value_name = "NAME", value_parser = non_empty)]
@@ -42,7 +42,7 @@ struct CreateArgs {
 #[derive(Debug, Args)]
 struct ListArgs {
     /// Only those of this sandbox
-    #[arg(long, value_name = "SANDBOX", value_parser = non_empty)]
+    #[arg(long, value_name = "SANDBOX", value_parser = sandbox_id)]
     sandbox: Option<String>,
     #[command(flatten)]
     plain: PlainArgs,

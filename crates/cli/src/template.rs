@@ -8,10 +8,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use oncebox::{BuildEvent, Client, Ready, Template, TemplateInfo};
 use serde_json::json;
 
-use crate::args::non_empty;
+use crate::args::{non_empty, whole};
 use crate::bounded::read_text;
-use crate::connection::ConnectionArgs;
-use crate::exit::{Failure, print};
+use crate::connection::{ConnectionArgs, ProviderArgs};
+use crate::exit::{Failure, print, say};
 
 /// The longest Dockerfile that is read.
 const MAX_DOCKERFILE: u64 = 1 << 20;
@@ -64,10 +64,10 @@ struct BuildArgs {
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
     /// CPU cores of its sandboxes [default: the server's]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1, Some(1024)), allow_hyphen_values = true)]
     cpu_count: Option<u32>,
     /// Memory of its sandboxes in MiB [default: the server's]
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(128..=16_777_216))]
+    #[arg(long, value_name = "MIB", value_parser = whole::<u32>(128, Some(16_777_216)), allow_hyphen_values = true)]
     memory_mb: Option<u32>,
     /// What its sandboxes start with, in place of the Dockerfile's
     #[arg(long, value_name = "LINE", requires = "ready_cmd", value_parser = non_empty)]
@@ -91,7 +91,7 @@ struct ListArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connection: ConnectionArgs,
+    connection: ProviderArgs,
 }
 
 #[derive(Debug, Args)]
@@ -103,7 +103,7 @@ struct OneArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connection: ConnectionArgs,
+    connection: ProviderArgs,
 }
 
 #[derive(Debug, Args)]
@@ -115,7 +115,7 @@ struct DeleteArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connection: ConnectionArgs,
+    connection: ProviderArgs,
 }
 
 #[derive(Debug, Args)]
@@ -130,14 +130,14 @@ struct TagArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connection: ConnectionArgs,
+    connection: ProviderArgs,
 }
 
 pub(crate) async fn run(args: TemplateArgs) -> Result<u8, Failure> {
     match args.task {
         TemplateTask::Build(args) => build(args).await,
         TemplateTask::List(args) => {
-            let client = args.connection.client(None, args.json).await?;
+            let client = args.connection.client(args.json)?;
             let listed = client.templates().list().await;
             let listed = ended(&client, listed, args.json).await?;
             if args.json {
@@ -148,7 +148,7 @@ pub(crate) async fn run(args: TemplateArgs) -> Result<u8, Failure> {
             Ok(0)
         }
         TemplateTask::Info(args) => {
-            let client = args.connection.client(None, args.json).await?;
+            let client = args.connection.client(args.json)?;
             let info = client.templates().info(&args.template).await;
             let info = ended(&client, info, args.json).await?;
             if args.json {
@@ -168,7 +168,7 @@ pub(crate) async fn run(args: TemplateArgs) -> Result<u8, Failure> {
         TemplateTask::Publish(args) => publish(args, true).await,
         TemplateTask::Unpublish(args) => publish(args, false).await,
         TemplateTask::Tags(args) => {
-            let client = args.connection.client(None, args.json).await?;
+            let client = args.connection.client(args.json)?;
             let tags = client.templates().tags(&args.template).await;
             let tags = ended(&client, tags, args.json).await?;
             if args.json {
@@ -180,7 +180,7 @@ pub(crate) async fn run(args: TemplateArgs) -> Result<u8, Failure> {
             Ok(0)
         }
         TemplateTask::Tag(args) => {
-            let client = args.connection.client(None, args.json).await?;
+            let client = args.connection.client(args.json)?;
             let assigned = client.templates().assign_tags(&args.template, args.tags).await;
             let assigned = ended(&client, assigned, args.json).await?;
             if args.json {
@@ -191,7 +191,7 @@ pub(crate) async fn run(args: TemplateArgs) -> Result<u8, Failure> {
             Ok(0)
         }
         TemplateTask::Untag(args) => {
-            let client = args.connection.client(None, args.json).await?;
+            let client = args.connection.client(args.json)?;
             let removed = client.templates().remove_tags(&args.template, args.tags.clone()).await;
             ended(&client, removed, args.json).await?;
             if args.json {
@@ -270,27 +270,30 @@ fn tell(event: BuildEvent, as_json: bool, uploads: &Uploads) {
 }
 
 async fn delete(args: DeleteArgs) -> Result<u8, Failure> {
-    let client = args.connection.client(None, args.json).await?;
-    let mut missing = false;
+    let client = args.connection.client(args.json)?;
+    let mut told = Ok(());
     for template in &args.templates {
-        let deleted = client.templates().delete(template).await;
-        let deleted = match deleted {
+        let deleted = match client.templates().delete(template).await {
             Ok(deleted) => deleted,
             failed => ended(&client, failed, args.json).await?,
         };
-        missing |= !deleted;
-        if args.json {
-            print(json!({"template": template, "deleted": deleted}))?;
+        // What was begun is done to its end, whether or not anybody reads what came of it.
+        let line = if args.json {
+            print(json!({"template": template, "deleted": deleted}))
+        } else if deleted {
+            print(format!("{template} is deleted"))
         } else {
-            print(if deleted { format!("{template} is deleted") } else { format!("{template}: there is none") })?;
-        }
+            say(format!("there was no template {template:?}"));
+            Ok(())
+        };
+        told = told.and(line);
     }
     client.close().await;
-    Ok(u8::from(missing))
+    told.map(|()| 0)
 }
 
 async fn publish(args: OneArgs, public: bool) -> Result<u8, Failure> {
-    let client = args.connection.client(None, args.json).await?;
+    let client = args.connection.client(args.json)?;
     let names = client.templates().publish(&args.template, public).await;
     let names = ended(&client, names, args.json).await?;
     if args.json {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::exit::{USAGE, say};
+use crate::exit::refuse;
 use crate::help;
 
 /// Shows what the parser found: help and version as they are, mistakes as one line.
@@ -16,9 +16,13 @@ pub(crate) fn report(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    say(one_line(error, &words));
-    ExitCode::from(USAGE)
+    let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    refuse(&one_line(error, &words), wants_json(&words))
+}
+
+/// Whether JSON was asked for, as far as that can be told where the words make no sense. What follows `--` is a command's own.
+fn wants_json(words: &[String]) -> bool {
+    words.iter().take_while(|word| *word != "--").any(|word| word == "--json")
 }
 
 fn one_line(error: &clap::Error, words: &[String]) -> String {
@@ -39,7 +43,10 @@ fn one_line(error: &clap::Error, words: &[String]) -> String {
             "nothing to do: name a task, such as `oncebox run --local -- echo hi`, or see `oncebox --help`".to_owned()
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
-            format!("nothing to do: `{path}` needs one of {}; see `{path} --help`", below(command))
+            match help::shown(command).collect::<Vec<_>>()[..] {
+                [only] => format!("nothing to do: it is `{path} {}`; see `{path} --help`", only.get_name()),
+                _ => format!("nothing to do: `{path}` needs one of {}; see `{path} --help`", below(command)),
+            }
         }
         ErrorKind::InvalidSubcommand => {
             let wrong = context(ContextKind::InvalidSubcommand).pop().unwrap_or_default();
@@ -61,7 +68,14 @@ fn one_line(error: &clap::Error, words: &[String]) -> String {
             format!("the command is empty: give it after `--`, such as `{example}`")
         }
         ErrorKind::MissingRequiredArgument => {
-            format!("{}: give it; see `{path} --help`", missing(command, &argument))
+            // What can be given in its place.
+            let instead = match option(&argument) {
+                "SANDBOX" if has(command, "all") => ", or --all",
+                "--operation" if has(command, "list") => ", or --list, which tells all there are",
+                _ => "",
+            };
+            let more = if argument.ends_with("...") { "give one or more" } else { "give it" };
+            format!("{}: {more}{instead}; see `{path} --help`", missing(command, &argument, words))
         }
         ErrorKind::ArgumentConflict => {
             let others = context(ContextKind::PriorArg);
@@ -75,13 +89,7 @@ fn one_line(error: &clap::Error, words: &[String]) -> String {
                 ),
             }
         }
-        ErrorKind::UnknownArgument => {
-            let meant = context(ContextKind::SuggestedArg).pop();
-            let meant = meant.map(|known| format!(", is {known} meant?")).unwrap_or_default();
-            format!(
-                "unknown option or argument {argument:?}{meant} (a command for the sandbox goes after `--`); see `{path} --help`"
-            )
-        }
+        ErrorKind::UnknownArgument => unknown(&path, &argument, context(ContextKind::SuggestedArg).pop()),
         ErrorKind::InvalidValue if value.is_empty() => {
             format!("{} needs a value; see `{path} --help`", option(&argument))
         }
@@ -91,7 +99,7 @@ fn one_line(error: &clap::Error, words: &[String]) -> String {
         }
         ErrorKind::ValueValidation => {
             let rule = error.source().map(ToString::to_string).unwrap_or_default();
-            format!("{} {value:?}: {}", option(&argument), range(&rule).unwrap_or(rule))
+            format!("{} {value:?}: {rule}", option(&argument))
         }
         _ => {
             let text = error.render().to_string();
@@ -99,6 +107,20 @@ fn one_line(error: &clap::Error, words: &[String]) -> String {
             format!("{}; see `{path} --help`", first.strip_prefix("error: ").unwrap_or(first))
         }
     }
+}
+
+/// What is said of an option that there is not.
+pub(crate) fn unknown(path: &str, option: &str, meant: Option<String>) -> String {
+    if matches!(option, "--local" | "--no-isolation") {
+        return format!(
+            "{option} is no option of `{path}`: a server that is started for one command has nothing in it yet; `oncebox run \
+             --local` makes a sandbox in it, and `oncebox serve` starts one that stays, to be named by E2B_API_URL"
+        );
+    }
+    let meant = meant.map(|known| format!(", is {known} meant?")).unwrap_or_default();
+    format!(
+        "unknown option or argument {option:?}{meant} (a command for the sandbox goes after `--`); see `{path} --help`"
+    )
 }
 
 /// What users of the official CLI may look for, and what does its work here.
@@ -133,13 +155,29 @@ fn below(command: &Command) -> String {
     help::shown(command).map(Command::get_name).collect::<Vec<_>>().join(", ")
 }
 
-/// What is missing, the first of it, and what that is, as the table has it.
-fn missing(command: &Command, argument: &str) -> String {
+/// Options that make another one necessary.
+const NEEDED_BY: [(&str, &[&str]); 7] = [
+    ("--key", &["--cert"]),
+    ("--cert", &["--key"]),
+    ("--local", &["--no-isolation"]),
+    ("--all", &["--state", "-s", "--metadata", "-m"]),
+    ("--tls", &["--ca-out"]),
+    ("--status", &["--retry-after", "--should-retry"]),
+    ("--ready-cmd", &["--start-cmd"]),
+];
+
+/// What is missing, the first of it, what that is, as the table has it, and what needs it.
+fn missing(command: &Command, argument: &str, words: &[String]) -> String {
     let known = command.get_arguments().find(|known| option(&known.to_string()) == option(argument));
-    match known.and_then(clap::Arg::get_help) {
-        Some(help) => format!("{argument} is missing ({help})"),
-        None => format!("{argument} is missing"),
-    }
+    let what = known.and_then(clap::Arg::get_help).map(|help| format!(" ({help})")).unwrap_or_default();
+    let needed_by = NEEDED_BY.iter().find(|(needed, _)| *needed == option(argument)).map_or(&[][..], |(_, by)| by);
+    let given = words.iter().map(|word| word.split('=').next().unwrap_or_default());
+    let by = given.filter(|word| needed_by.contains(word)).map(|word| format!(", which {word} needs")).next();
+    format!("{argument} is missing{}{what}", by.unwrap_or_default())
+}
+
+fn has(command: &Command, long: &str) -> bool {
+    command.get_arguments().any(|argument| argument.get_long() == Some(long))
 }
 
 /// `--retries <N>` without its placeholder, `[SANDBOX]...` without its brackets.
@@ -147,32 +185,39 @@ fn option(argument: &str) -> &str {
     argument.split(' ').next().unwrap_or(argument).trim_end_matches('.').trim_matches(['<', '>', '[', ']'])
 }
 
-/// The parser's words for numbers, in ours.
-fn range(rule: &str) -> Option<String> {
-    if rule.contains("invalid digit") || rule.contains("too large to fit") {
-        return Some("it must be a whole number of 0 or more, and not too large".to_owned());
-    }
-    let (from, to) = rule.split_once(" is not in ")?.1.split_once("..")?;
-    match to.strip_prefix('=') {
-        Some(to) if to != u32::MAX.to_string() => Some(format!("it must be a whole number from {from} to {to}")),
-        _ => Some(format!("it must be a whole number of {from} or more")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_parsers_words_for_numbers_are_put_in_ours() {
-        for (rule, ours) in [
-            ("0 is not in 1..=100", "it must be a whole number from 1 to 100"),
-            ("0 is not in 1..=4294967295", "it must be a whole number of 1 or more"),
-            ("invalid digit found in string", "it must be a whole number of 0 or more, and not too large"),
-        ] {
-            assert_eq!(range(rule).as_deref(), Some(ours));
+    fn each_number_is_told_its_rule() {
+        const NUMBERS: [&str; 13] =
+            ["N", "C", "B", "SECONDS", "PORT", "NUMBER", "PID", "UID", "GID", "MODE", "MIB", "BYTES", "CODE"];
+        let mut whole = help::command();
+        whole.build();
+        let mut seen = 0;
+        for (path, command) in help::all(&whole) {
+            for option in command.get_arguments().filter(|option| !option.is_positional()) {
+                let name = option.get_value_names().unwrap_or_default().first().map(|name| name.as_str());
+                let (Some(name), Some(long)) = (name, option.get_long()) else { continue };
+                if !NUMBERS.contains(&name) {
+                    continue;
+                }
+                seen += 1;
+                for value in ["-1", "some"] {
+                    let words = [&path[..], &[format!("--{long}"), value.to_owned()]].concat();
+                    // What is within a library's range is for the library to say.
+                    let Err(error) = whole.clone().try_get_matches_from(&words) else {
+                        assert_eq!((name, value), ("NUMBER", "-1"), "{words:?}");
+                        continue;
+                    };
+                    let said = one_line(&error, &words[1..]);
+                    assert!(said.starts_with(&format!("--{long} {value:?}: it must be ")), "{words:?}: {said}");
+                    assert!(!said.contains("invalid"), "{words:?}: {said}");
+                }
+            }
         }
-        assert_eq!(range("it must be red"), None);
+        assert!(seen > 100, "{seen} options that are numbers");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use oncebox::{CallOptions, Client, Error, Volume, VolumeEntry, VolumeInfo};
 use serde_json::{Value, json};
 
-use crate::args::non_empty;
+use crate::args::{non_empty, whole};
 use crate::connection::ProviderArgs;
 use crate::exit::{self, Failure};
 use crate::secret::told_deleted;
@@ -85,7 +85,7 @@ struct LsArgs {
     #[arg(value_name = "PATH", default_value = "/", value_parser = non_empty)]
     path: String,
     /// How many levels down
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1, None), allow_hyphen_values = true)]
     depth: u32,
     #[command(flatten)]
     plain: PlainArgs,
@@ -103,13 +103,13 @@ struct UploadArgs {
     #[arg(value_name = "PATH", value_parser = non_empty)]
     path: String,
     /// The file's owner, by number
-    #[arg(long, value_name = "UID")]
+    #[arg(long, value_name = "UID", value_parser = whole::<u32>(0, None), allow_hyphen_values = true)]
     uid: Option<u32>,
     /// The file's group, by number
-    #[arg(long, value_name = "GID")]
+    #[arg(long, value_name = "GID", value_parser = whole::<u32>(0, None), allow_hyphen_values = true)]
     gid: Option<u32>,
     /// The file's permissions, in octal, such as 644
-    #[arg(long, value_name = "MODE", value_parser = octal)]
+    #[arg(long, value_name = "MODE", value_parser = octal, allow_hyphen_values = true)]
     mode: Option<u32>,
     /// Make the file's parents too
     #[arg(long)]

@@ -224,6 +224,7 @@ fn wrong_use_is_told_in_one_line() {
         (&["exec", "i1"][..], "command is empty"),
         (&["exec", "--", "true"], "SANDBOX"),
         (&["exec", "i1", "--local", "--", "true"], "--local"),
+        (&["exec", "i1", "--bogus", "--", "true"], "--bogus"),
         (&["exec", "../x", "--", "true"], "a-z and 0-9"),
         (&["shell", "i1"], "exec -i"),
         (&["shell", "i1", "--attach", "x"], "--attach"),

@@ -117,6 +117,75 @@ fn a_create_with_an_intent_gives_the_same_sandbox_and_all_are_killed_by_label() 
 }
 
 #[test]
+fn an_id_is_told_as_it_was_typed_and_a_slip_behind_it_kills_nothing() {
+    let server = Server::sandboxes();
+    let id = server.text("sandbox create");
+    let id = id.trim();
+    let (code, _, error) = server.run(&format!("sandbox kill {id}-typo"));
+    assert!(code == Some(2) && error.contains(&format!("SANDBOX \"{id}-typo\"")), "{error}");
+    // As old ids are.
+    let old = format!("{id}-6532622b");
+    assert_eq!(server.json(&format!("sandbox info {old} --json"))["id"], id);
+    assert_eq!(server.json(&format!("sandbox kill {old} --json")), json!({"id": old, "killed": "now"}));
+    assert_eq!(server.run(&format!("sandbox kill {old}")).2, format!("oncebox: there was no sandbox {old}\n"));
+}
+
+#[test]
+fn whoever_reads_no_more_is_not_told_and_what_was_begun_is_done() {
+    let server = Server::sandboxes();
+    for _ in 0..12 {
+        server.text("sandbox create");
+    }
+    let closed = |line: &str| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        // Nobody reads from the start.
+        drop(reader);
+        let mut command = Command::new(ONCEBOX);
+        command.args(line.split(' ')).env("E2B_API_KEY", "any").env("ONCEBOX_CONFIG", "/no/such/config.toml");
+        command.env("E2B_API_URL", &server.url).env("E2B_SANDBOX_URL", &server.url).stdin(Stdio::null());
+        let output = command.stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    // As a shell has it of a program that SIGPIPE ended.
+    let quiet = (Some(141), String::new());
+    for line in ["sandbox ls", "man", "faults show request-hangs", "explain --list", "config", "completions bash"] {
+        assert_eq!(closed(line), quiet, "{line}");
+    }
+    let id = server.json("sandbox ls --json")[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(closed(&format!("exec {id} -- yes {id}")), quiet);
+    // Its command has ended, too.
+    assert_eq!(server.run(&format!("exec {id} -- pgrep -xf yes.{id}")).0, Some(1));
+    assert_eq!(closed("sandbox kill --all --json"), quiet);
+    assert_eq!(server.json("sandbox ls --json"), json!([]));
+}
+
+#[test]
+fn the_proxies_in_force_are_told_without_their_passwords() {
+    let config = |args: &[&str]| {
+        let mut command = Command::new(ONCEBOX);
+        command.arg("config").args(args).env_clear().env("ONCEBOX_CONFIG", "/no/such/config.toml");
+        command.envs([("HTTPS_PROXY", "http://user:hunter2@proxy.example:3128"), ("NO_PROXY", "localhost")]);
+        let (code, text, error) = told(&mut command);
+        assert_eq!((code, error.as_str()), (Some(0), ""));
+        assert!(!text.contains("hunter") && !text.contains("user"), "{text}");
+        text
+    };
+    let text = config(&[]);
+    let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    assert!(
+        row("proxy for https").contains("http://…@proxy.example:3128")
+            && row("proxy for https").ends_with("HTTPS_PROXY")
+    );
+    assert!(row("no proxy for").contains("localhost") && !text.contains("proxy for http "), "{text}");
+    let told: Value = serde_json::from_str(&config(&["--json"])).unwrap();
+    assert_eq!(told["environment_proxies"][0]["value"], "http://…@proxy.example:3128");
+    // What is in force is something else.
+    assert!(!config(&["--no-proxy"]).contains("proxy.example"));
+    let text = config(&["--proxy", "socks5h://user:hunter2@other.example:1080"]);
+    assert!(text.contains("socks5h://…@other.example:1080") && !text.contains("proxy.example"), "{text}");
+}
+
+#[test]
 fn snapshots_are_taken_listed_and_deleted() {
     let server = Server::sandboxes();
     let id = server.text("sandbox create");

@@ -103,8 +103,15 @@ fn a_dockerfile_becomes_a_template() {
     assert_eq!(listed.as_array().unwrap().iter().filter(|one| one["names"].to_string().contains("mine")).count(), 1);
     assert_eq!(server.json(&["template", "publish", "mine", "--json"])["public"], true);
     assert!(server.run(&["template", "info", "mine"]).1.contains("public"));
-    assert_eq!(server.run(&["template", "delete", "mine", "never"]).0, Some(1));
+    // As with all that is deleted: that there was none is no failure, and is told.
+    let (code, text, error) = server.run(&["template", "delete", "mine", "never"]);
+    assert_eq!((code, text.as_str()), (Some(0), "mine is deleted\n"));
+    assert_eq!(error, "oncebox: there was no template \"never\"\n");
+    assert_eq!(server.json(&["template", "delete", "mine", "--json"])["deleted"], false);
 
+    std::fs::write(&file, "FROM ubuntu:24.04\n").unwrap();
+    let (code, _, error) = server.run(&["template", "build", "bad", "-f", path]);
+    assert!(code == Some(125) && error.contains("'ubuntu:24.04'") && error.contains("`FROM e2bdev/base`"), "{error}");
     std::fs::write(&file, "FROM e2bdev/base\nRUN exit 7\n").unwrap();
     let (code, _, error) = server.run(&["template", "build", "bad", "-f", path]);
     assert!(code == Some(125) && error.contains("exit code 7"), "{error}");

@@ -5,7 +5,7 @@
 use std::process::{Command, Stdio};
 
 /// What is typed, and all of what is said.
-const USES: [(&str, &str); 46] = [
+const USES: [(&str, &str); 60] = [
     (
         "fly",
         "\"fly\" is no command of `oncebox`; there are run, exec, shell, cp, sandbox, snapshot, fleet, template, volume, \
@@ -26,7 +26,7 @@ const USES: [(&str, &str); 46] = [
         "\"migrate\" is no command of `oncebox template`: a Dockerfile is a template as it is: `oncebox template build NAME` \
          builds it, and the packages for Rust, Python and JavaScript build templates that are written as programs",
     ),
-    ("fleet", "nothing to do: `oncebox fleet` needs one of run; see `oncebox fleet --help`"),
+    ("fleet", "nothing to do: it is `oncebox fleet run`; see `oncebox fleet --help`"),
     (
         "run --bogus -- true",
         "unknown option or argument \"--bogus\" (a command for the sandbox goes after `--`); see `oncebox run --help`",
@@ -50,15 +50,15 @@ const USES: [(&str, &str); 46] = [
     ),
     (
         "run --domain https://x -- true",
-        "domain: \"https://x\" is a URL; give the host alone, such as e2b.app, or set api_url",
+        "--domain: \"https://x\" is a URL; give the host alone, such as e2b.app, or set api_url",
     ),
     (
         "run --api-url nonsense -- true",
-        "api_url: \"nonsense\" is no URL (relative URL without a base); it should look like http://host:port",
+        "--api-url: \"nonsense\" is no URL (relative URL without a base); it should look like http://host:port",
     ),
     (
         "run --sandbox ../x -- true",
-        "\"../x\" is no sandbox id: it must consist of a-z and 0-9; `oncebox sandbox ls` lists them",
+        "--sandbox \"../x\": it is no sandbox id, which is of a-z and 0-9; `oncebox sandbox ls` lists them",
     ),
     (
         "run --local --api-url http://x -- true",
@@ -66,30 +66,55 @@ const USES: [(&str, &str); 46] = [
     ),
     (
         "run --no-isolation -- true",
-        "--local is missing (Run on this machine, on an embedded server started for it): give it; see `oncebox run --help`",
+        "--local is missing, which --no-isolation needs (Run on this machine, on an embedded server started for it): give \
+         it; see `oncebox run --help`",
     ),
     ("run --http 3 -- true", "--http \"3\": it must be 1.1 or 2"),
     (
         "run --cert /no -- true",
-        "--key <FILE> is missing (The certificate's private key, a PEM file): give it; see `oncebox run --help`",
+        "--key <FILE> is missing, which --cert needs (The certificate's private key, a PEM file): give it; see `oncebox run \
+         --help`",
     ),
     (
         "run --proxy ftp://u:secret@x -- true",
         "--proxy: proxy \"x\" must begin with http://, https://, socks5:// or socks5h://",
     ),
-    ("exec --local iabc true", "--local starts a new server, in which there is no sandbox yet: use `oncebox run`"),
-    ("sandbox kill", "<SANDBOX>... is missing (The sandboxes' ids): give it; see `oncebox sandbox kill --help`"),
+    (
+        "exec --local iabc true",
+        "--local is no option of `oncebox exec`: a server that is started for one command has nothing in it yet; `oncebox run \
+         --local` makes a sandbox in it, and `oncebox serve` starts one that stays, to be named by E2B_API_URL",
+    ),
+    (
+        "template ls --local",
+        "--local is no option of `oncebox template list`: a server that is started for one command has nothing in it yet; \
+         `oncebox run --local` makes a sandbox in it, and `oncebox serve` starts one that stays, to be named by E2B_API_URL",
+    ),
+    (
+        "sandbox kill",
+        "<SANDBOX>... is missing (The sandboxes' ids): give one or more, or --all; see `oncebox sandbox kill --help`",
+    ),
     (
         "sandbox kill --all iabc",
         "--all and SANDBOX exclude each other: leave one of them out; see `oncebox sandbox kill --help`",
     ),
     (
         "sandbox kill -s running",
-        "--all is missing (Kill all sandboxes that --state and --metadata leave): give it; see `oncebox sandbox kill --help`",
+        "--all is missing, which -s needs (Kill all sandboxes that --state and --metadata leave): give it; see `oncebox \
+         sandbox kill --help`",
     ),
-    ("sandbox kill iABC", "\"iABC\" is no sandbox id: it must consist of a-z and 0-9; `oncebox sandbox ls` lists them"),
+    (
+        "sandbox kill iABC",
+        "SANDBOX \"iABC\": it is no sandbox id, which is of a-z and 0-9; `oncebox sandbox ls` lists them",
+    ),
+    (
+        "sandbox kill iabc-typo",
+        "SANDBOX \"iabc-typo\": it is no sandbox id: iabc alone may be one, or with a client's id behind it, a hyphen and 8 \
+         hex digits; `oncebox sandbox ls` lists them",
+    ),
+    ("sandbox create --metadata x", "--metadata \"x\": it must look like NAME=VALUE, such as task=42"),
     ("sandbox ls --state asleep", "--state \"asleep\": it must be running or paused"),
-    ("sandbox ls --limit 0", "--limit \"0\": it must be a whole number of 1 or more"),
+    ("sandbox ls --limit 0", "--limit \"0\": it must be a whole number of 1 or more, and not too large"),
+    ("sandbox ls --limit -1", "--limit \"-1\": it must be a whole number of 1 or more, and not too large"),
     (
         "sandbox create --lifetime 0",
         "--lifetime \"0\": it must be a number of seconds over 0 and up to 31536000, such as 30 or 0.5",
@@ -99,6 +124,14 @@ const USES: [(&str, &str); 46] = [
     ("sandbox logs iabc --level loud", "--level \"loud\": it must be one of debug, info, warn, error"),
     ("cp a b", "\"a\" and \"b\": one of FROM and TO must be in a sandbox, as ID:PATH, and the other on this machine"),
     ("fleet run -n 0 -- true", "--count \"0\": it must be a whole number from 1 to 1000000"),
+    ("fleet run -n many -- true", "--count \"many\": it must be a whole number from 1 to 1000000"),
+    ("serve --listen here", "--listen \"here\": it must be an IP address, such as 127.0.0.1 or ::1"),
+    (
+        "serve --listen 0.0.0.0 --port 0",
+        "--listen is 0.0.0.0, which lets other machines run programs here: give a token of at least 16 characters by \
+         ONCEBOX_TOKEN or --token, or listen on 127.0.0.1",
+    ),
+    ("serve --cpus some", "--cpus \"some\": it must be a number of processors, such as 1.5"),
     ("serve --port 70000", "--port \"70000\": it must be a whole number from 0 to 65535"),
     (
         "serve --memory 2X",
@@ -126,8 +159,33 @@ const USES: [(&str, &str); 46] = [
     ),
     (
         "explain --operation nope --status 503",
-        "--operation \"nope\": there is no such operation; ids are as in the specification: createSandbox, killSandbox, \
-         processStart, …",
+        "--operation \"nope\": there is no such operation; `oncebox explain --list` tells all there are",
+    ),
+    (
+        "explain --operation kilSandbox --status 503",
+        "--operation \"kilSandbox\": there is no such operation, is one of these meant: killSandbox?; \
+         `oncebox explain --list` tells all there are",
+    ),
+    (
+        "explain",
+        "--operation <ID> is missing (The operation's id in the specification, such as createSandbox): give it, or --list, \
+         which tells all there are; see `oncebox explain --help`",
+    ),
+    ("effects --server foo", "--server \"foo\": it must be a URL, such as http://127.0.0.1:3000"),
+    (
+        "faults set Cargo.toml",
+        "FILE \"Cargo.toml\" is no fault document, which is JSON: expected value at line 1 column 2; `{\"rules\": []}` is one \
+         without faults, and `oncebox faults get` prints the one in force",
+    ),
+    (
+        "faults serve /dev/zero",
+        "SCRIPT is \"/dev/zero\": it is longer than 1048576 bytes; ready to use are: requests-lost-when-connections-retire, \
+         refused-under-load, created-twice-after-504, server-disconnected, first-request-after-a-pause-fails, request-hangs, \
+         retries-too-soon, download-breaks-off, handshake-fails-now-and-then, errors-during-deploys",
+    ),
+    (
+        "secret create n --from-env EMPTY",
+        "--from-env \"EMPTY\": the variable is empty; set it, or use --from-file or standard input",
     ),
     ("probe nonsense", "\"nonsense\" must begin with http:// or https://"),
     ("completions tcsh", "SHELL \"tcsh\": it must be one of bash, elvish, fish, powershell, zsh"),
@@ -161,7 +219,7 @@ fn run(line: &str, config: &str) -> (Option<i32>, String, String) {
         .args(line.split(' '))
         .stdin(Stdio::null())
         .env_clear()
-        .envs([("E2B_API_KEY", "k"), ("ONCEBOX_CONFIG", config)])
+        .envs([("E2B_API_KEY", "k"), ("ONCEBOX_CONFIG", config), ("EMPTY", "")])
         .output()
         .unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -207,4 +265,52 @@ fn without_a_key_the_ways_to_give_one_are_told() {
              is)\n"
         )
     );
+}
+
+/// Of the environment: a variable, its value, and what is said.
+const VARIABLES: [(&str, &str, &str); 4] = [
+    ("E2B_CONNECTION_RETRIES", "many", "E2B_CONNECTION_RETRIES \"many\": it must be a whole number from 0 to 1000"),
+    ("E2B_MAX_CONNECTIONS", "0", "E2B_MAX_CONNECTIONS \"0\": it must be a whole number of 1 or more"),
+    ("E2B_HTTP_VERSION", "9", "E2B_HTTP_VERSION \"9\": it must be 1.1 or 2"),
+    (
+        "E2B_API_URL",
+        "foo",
+        "E2B_API_URL: \"foo\" is no URL (relative URL without a base); it should look like http://host:port",
+    ),
+];
+
+#[test]
+fn a_wrong_variable_is_named_with_its_rule() {
+    for (name, value, said) in VARIABLES {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oncebox"));
+        command.args(["sandbox", "ls"]).env_clear().envs([("E2B_API_KEY", "k"), ("ONCEBOX_CONFIG", "/no/such")]);
+        let output = command.env(name, value).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), error), (Some(2), format!("oncebox: {said}\n")));
+    }
+}
+
+#[test]
+fn with_json_a_wrong_use_is_one_object_on_standard_error() {
+    for (line, words) in [
+        ("sandbox kill --json", "--all"),
+        ("sandbox kill iABC --json", "no sandbox id"),
+        ("sandbox ls --json --bogus", "--bogus"),
+        ("run --json --env-file /no/such -- true", "--env-file"),
+        ("sandbox ls --json --api-url foo", "--api-url"),
+        ("serve --json --listen 0.0.0.0 --port 0", "--token"),
+        ("secret create n --json --from-env EMPTY", "EMPTY"),
+        ("explain --operation nope --status 503 --json", "--list"),
+    ] {
+        let (code, out, error) = run(line, "/no/such/config.toml");
+        assert_eq!((code, out.as_str(), error.lines().count()), (Some(2), "", 1), "{line}: {error}");
+        let told: serde_json::Value = serde_json::from_str(&error).unwrap_or_else(|_| panic!("{line}: {error}"));
+        let told = &told["error"];
+        assert_eq!(told["kind"], "InvalidArgument", "{line}");
+        assert!(told["message"].as_str().unwrap().contains(words), "{line}: {error}");
+        assert_eq!((&told["attempts"], &told["may_have_been_processed"]), (&serde_json::json!([]), &false.into()));
+    }
+    // What follows `--` is the command's own.
+    let (code, _, error) = run("run --bogus -- x --json", "/no/such/config.toml");
+    assert!(code == Some(2) && error.starts_with("oncebox: unknown option"), "{error}");
 }

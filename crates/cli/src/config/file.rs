@@ -42,9 +42,11 @@ impl File {
     fn warn(&self) {
         use std::os::unix::fs::PermissionsExt;
 
-        let keeps_secrets = SETTINGS.iter().filter(|setting| setting.is_secret).any(|setting| {
+        let keeps_secrets = SETTINGS.iter().any(|setting| {
             let tables = self.profiles().into_iter().map(|name| self.table_of(Some(&name)));
-            tables.chain([self.table_of(None)]).flatten().any(|table| table.contains_key(setting.name))
+            let mut values = tables.chain([self.table_of(None)]).flatten().filter_map(|table| table.get(setting.name));
+            // What is shown otherwise than it is has something to hide.
+            values.any(|value| setting.is_secret || text(value).is_some_and(|value| setting.shown(&value) != value))
         });
         let mode = fs::metadata(&self.path).map_or(0, |metadata| metadata.permissions().mode());
         if keeps_secrets && mode & 0o077 != 0 {

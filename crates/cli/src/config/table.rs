@@ -17,6 +17,8 @@ pub(super) struct Setting {
     pub(super) default: Option<&'static str>,
     /// Shown masked.
     pub(super) is_secret: bool,
+    /// A URL, which may have a password in it: of that what stands before the host is shown masked.
+    pub(super) is_url: bool,
     /// One of those that say where servers are.
     pub(super) is_address: bool,
     /// What the flags say.
@@ -33,6 +35,7 @@ impl Setting {
             variable: None,
             default: None,
             is_secret: false,
+            is_url: false,
             is_address: false,
             given: |_| None,
             set,
@@ -60,6 +63,11 @@ impl Setting {
         self
     }
 
+    const fn url(mut self) -> Self {
+        self.is_url = true;
+        self
+    }
+
     const fn address(mut self) -> Self {
         self.is_address = true;
         self
@@ -67,12 +75,25 @@ impl Setting {
 
     /// A value as it may be shown.
     pub(super) fn shown(&self, value: &str) -> String {
+        if self.is_url {
+            return without_password(value);
+        }
         if !self.is_secret {
             return value.to_owned();
         }
         // The end tells keys apart, of those that are long enough to keep the rest.
         let end: String = value.chars().skip(value.chars().count().saturating_sub(4)).collect();
         if value.chars().count() >= 16 { format!("…{end}") } else { "…".to_owned() }
+    }
+}
+
+/// A URL as it may be shown: whatever stands between its scheme and its last @ may be a password.
+pub(super) fn without_password(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let separator = if scheme.is_empty() { "" } else { "://" };
+    match rest.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}{separator}…@{host}"),
+        None => url.to_owned(),
     }
 }
 
@@ -87,14 +108,17 @@ pub(super) static SETTINGS: [Setting; 12] = [
     Setting::new("api_url", |builder, url| Ok(builder.api_url(url)))
         .flag("--api-url", |flags| flags.api_url.clone())
         .variable("E2B_API_URL")
+        .url()
         .address(),
     Setting::new("sandbox_url", |builder, url| Ok(builder.sandbox_url(url)))
         .flag("--sandbox-url", |flags| flags.sandbox_url.clone())
         .variable("E2B_SANDBOX_URL")
+        .url()
         .address(),
     Setting::new("volume_api_url", |builder, url| Ok(builder.volume_api_url(url)))
         .flag("--volume-api-url", |flags| flags.volume_api_url.clone())
         .variable("E2B_VOLUME_API_URL")
+        .url()
         .address(),
     Setting::new("request_timeout", |builder, text| Ok(builder.request_timeout(args::seconds(text)?)))
         .flag("--request-timeout", |flags| flags.request_timeout.map(|timeout| timeout.as_secs_f64().to_string()))
@@ -125,10 +149,9 @@ pub(super) static SETTINGS: [Setting; 12] = [
     })
     .variable("E2B_KEEPALIVE_EXPIRY")
     .default("300"),
-    // It may have a password in it.
     Setting::new("proxy", |builder, url| Ok(builder.proxy(Proxy::new(url).map_err(|error| error.to_string())?)))
         .flag("--proxy", |flags| flags.network.proxy.clone())
-        .secret(),
+        .url(),
 ];
 
 #[cfg(test)]
@@ -140,6 +163,19 @@ mod tests {
         let shown = |value| SETTINGS[0].shown(value);
         assert_eq!((shown("e2b_0123456789abcdef"), shown("short")), ("…cdef".into(), "…".into()));
         assert_eq!(SETTINGS[1].shown("e2b.app"), "e2b.app");
+    }
+
+    #[test]
+    fn of_a_url_all_but_the_password_is_shown() {
+        for (url, shown) in [
+            ("http://user:p@ss@proxy.example:3128", "http://…@proxy.example:3128"),
+            ("user:pass@proxy.example:3128", "…@proxy.example:3128"),
+            ("socks5h://only-user@h", "socks5h://…@h"),
+            ("http://proxy.example:3128", "http://proxy.example:3128"),
+            ("proxy.example", "proxy.example"),
+        ] {
+            assert_eq!(without_password(url), shown);
+        }
     }
 
     #[test]

@@ -8,18 +8,22 @@ use oncebox_policy::{
     timeout_option,
 };
 
+use crate::args::whole;
 use crate::exit::Failure;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     /// The operation's id in the specification, such as createSandbox
-    #[arg(long, value_name = "ID")]
-    pub(super) operation: String,
+    #[arg(long, value_name = "ID", required_unless_present = "list")]
+    pub(super) operation: Option<String>,
+    /// List all operations, in place of explaining
+    #[arg(long, conflicts_with_all = ["operation", "outcome", "status"])]
+    pub(super) list: bool,
     /// How the attempt ended [default: answered, if there is a status]
-    #[arg(long, value_enum, required_unless_present = "status")]
+    #[arg(long, value_enum, required_unless_present_any = ["status", "list"])]
     pub(super) outcome: Option<How>,
     /// The answer's status
-    #[arg(long, value_name = "CODE", value_parser = clap::value_parser!(u16).range(100..=599))]
+    #[arg(long, value_name = "CODE", value_parser = whole::<u16>(100, Some(599)), allow_hyphen_values = true)]
     pub(super) status: Option<u16>,
     /// The answer's Retry-After: seconds or a date
     #[arg(long, value_name = "VALUE", requires = "status", allow_hyphen_values = true)]
@@ -28,7 +32,7 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "VALUE", requires = "status")]
     pub(super) should_retry: Option<String>,
     /// Which attempt it is; the ones before ended the same way
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u32>(1, Some(1000)), allow_hyphen_values = true)]
     pub(super) attempt: u32,
     /// Seconds since the call began [default: as long as the attempts before waited]
     #[arg(long, value_name = "SECONDS", value_parser = elapsed, allow_hyphen_values = true)]

@@ -39,14 +39,14 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.task.abort();
-        eprint!("\r\x1b[2K");
+        let _ = write!(std::io::stderr(), "\r\x1b[2K");
     }
 }
 
 fn draw(done: u64, total: u64) {
     let filled = done * WIDTH / total.max(1);
     let bar: String = (0..WIDTH).map(|i| if i < filled { '#' } else { '.' }).collect();
-    eprint!("\r[{bar}] {done}/{total}");
     // A terminal that is gone needs no bar.
-    let _ = std::io::stderr().flush();
+    let mut stderr = std::io::stderr();
+    let _ = write!(stderr, "\r[{bar}] {done}/{total}").and_then(|()| stderr.flush());
 }

@@ -132,7 +132,8 @@ impl Tally {
         let total = self.ok + self.failed + self.unknown;
         let rate = total as f64 / elapsed.as_secs_f64().max(1e-9);
         // Writing to a string cannot fail.
-        let _ = writeln!(out, "{total} requests in {:.3} s, {rate:.0} a second", elapsed.as_secs_f64());
+        let requests = if total == 1 { "request" } else { "requests" };
+        let _ = writeln!(out, "{total} {requests} in {:.3} s, {rate:.0} a second", elapsed.as_secs_f64());
         let _ = writeln!(out);
         for (name, value) in [
             ("ok", self.ok),

@@ -10,7 +10,7 @@ use oncebox::{LogLevel, Sandbox, SandboxLogEntry, SandboxMetric};
 use serde_json::json;
 
 use super::PlainArgs;
-use crate::args::non_empty;
+use crate::args::sandbox_id;
 use crate::exit::{self, Failure};
 use crate::signals::Signals;
 use crate::style::Colour;
@@ -24,7 +24,7 @@ const METRICS_EVERY: Duration = Duration::from_secs(5);
 #[derive(Debug, Args)]
 pub(super) struct LogsArgs {
     /// The sandbox's id
-    #[arg(value_name = "SANDBOX", value_parser = non_empty)]
+    #[arg(value_name = "SANDBOX", value_parser = sandbox_id)]
     sandbox: String,
     /// Go on with what is added, until the sandbox ends or Ctrl-C
     #[arg(long, short)]
@@ -39,7 +39,7 @@ pub(super) struct LogsArgs {
 #[derive(Debug, Args)]
 pub(super) struct MetricsArgs {
     /// The sandbox's id
-    #[arg(value_name = "SANDBOX", value_parser = non_empty)]
+    #[arg(value_name = "SANDBOX", value_parser = sandbox_id)]
     sandbox: String,
     /// Go on with what is measured, until the sandbox ends or Ctrl-C
     #[arg(long, short)]

@@ -160,6 +160,7 @@ impl Lost {
         match self {
             Self::Request(error) => Failure::of(error, args.plain.json),
             Self::Cut(how) => Failure::infrastructure(format!("the download was cut: {how}")),
+            Self::Write(error) if is_stream(&args.file) => Failure::unwritten(error),
             Self::Write(error) => Failure::infrastructure(format!("{}: {error}", args.file.display())),
         }
     }

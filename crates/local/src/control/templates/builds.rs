@@ -77,8 +77,8 @@ impl Templates {
             return self.resolve(super::BASE);
         }
         Err(Refusal::bad_request(format!(
-            "the local server has no image '{}': it fetches none, and builds on this machine's programs, as the base image \
-             (e2bdev/base) or on a template",
+            "the local server has no image '{}' and fetches none: use `FROM e2bdev/base`, which has this machine's programs, or \
+             begin from a template that is there",
             image.escape_debug()
         )))
     }
