@@ -13,6 +13,9 @@ import trio
 
 import oncebox
 
+#: A body of more than connections and the system hold: when all of it was taken, the server has seen the request.
+MUCH = [b"x" * 100_000] * 200
+
 
 class Side:
     """One side of the API, and what runs a case on it. A case is written once: ``await do(sandbox.commands.run(…))``."""

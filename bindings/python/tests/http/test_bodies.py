@@ -13,6 +13,7 @@ import pytest
 import oncebox.httpx
 from oncebox import Outcome
 from oncebox.httpx import RetryPolicy, attempts_of
+from sides import MUCH
 
 if TYPE_CHECKING:
     from .conftest import Call, MakePeer
@@ -105,7 +106,7 @@ def test_what_the_iterator_raises_is_raised_and_the_part_is_not_taken_for_the_wh
                 call.transport(http_version=version),
                 "POST",
                 server.url,
-                content=call.pieces([b"x" * 10_000, ZeroDivisionError()], closed),
+                content=call.pieces([*MUCH, ZeroDivisionError()], closed),
                 headers={"x-request-id": version},
             )
     assert closed == ["closed", "closed"]
@@ -179,7 +180,8 @@ def test_a_cancelled_call_closes_its_iterator(peer: MakePeer) -> None:
 
         async def pieces() -> Any:
             try:
-                yield b"x"
+                for piece in MUCH:
+                    yield piece
                 waiting.set()
                 await asyncio.sleep(3600)
             finally:

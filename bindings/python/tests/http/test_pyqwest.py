@@ -17,6 +17,7 @@ import trio
 import oncebox.pyqwest
 from oncebox import InvalidArgumentException, Outcome
 from oncebox.pyqwest import RetryPolicy
+from sides import MUCH
 
 if TYPE_CHECKING:
     from .conftest import MakePeer
@@ -161,7 +162,7 @@ def test_other_failures_are_pyqwests_own(peer: MakePeer, client: Client) -> None
 def test_what_the_iterator_raises_is_raised(peer: MakePeer, client: Client) -> None:
     server = peer()
     with pytest.raises(ZeroDivisionError):
-        client("POST", server.url, client.pieces([b"x", ZeroDivisionError()], []), headers={"x-request-id": "a"})
+        client("POST", server.url, client.pieces([*MUCH, ZeroDivisionError()], []), headers={"x-request-id": "a"})
     assert [attempt["processed"] for attempt in server.tries("a")] == [False]
 
 
