@@ -392,6 +392,12 @@ pub(crate) fn retries(text: &str) -> Result<u32, String> {
     retries_option("retries", text).map_err(|_| format!("it must be a whole number from 0 to {MAX_RETRIES}"))
 }
 
+pub(crate) fn at_a_time(text: &str) -> Result<usize, String> {
+    let most = oncebox_proxy::MOST_AT_A_TIME;
+    let given = text.parse().ok().filter(|given| (1..=most).contains(given));
+    given.ok_or_else(|| format!("it must be a whole number from 1 to {most}"))
+}
+
 pub(crate) fn port(text: &str) -> Result<u16, String> {
     text.parse().map_err(|_| format!("it must be a whole number from 0 to {}", u16::MAX))
 }

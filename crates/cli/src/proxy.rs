@@ -7,7 +7,7 @@ use clap::Args;
 use oncebox_proxy::{Proxy, StartError};
 use serde_json::json;
 
-use crate::args::{ip, port, retries, seconds_over_zero, whole};
+use crate::args::{at_a_time, ip, port, retries, seconds_over_zero, whole};
 use crate::config;
 use crate::connection::ProviderArgs;
 use crate::exit::{self, Failure, say};
@@ -33,9 +33,15 @@ pub(crate) struct ProxyArgs {
     /// Another name by which clients reach the proxy; may be repeated
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
-    /// Retries of calls to sandboxes and to the content of volumes
+    /// Retries of calls to sandboxes and to the content of volumes; 3 makes them as patient as those of the control plane
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = retries, allow_hyphen_values = true)]
     sandbox_retries: u32,
+    /// Connections of clients at a time; one more is answered 503
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = at_a_time, allow_hyphen_values = true)]
+    max_clients: usize,
+    /// Calls under way at a time; one more is answered 503
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = at_a_time, allow_hyphen_values = true)]
+    max_calls: usize,
     /// How long a create must be found nowhere before it counts as not carried out, and how long one that failed can be taken
     /// over by the next like it, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds_over_zero, allow_hyphen_values = true)]
@@ -63,6 +69,7 @@ pub(crate) async fn run(args: ProxyArgs) -> Result<u8, Failure> {
         None => Failure::of(&error, args.json),
     })?;
     let mut proxy = Proxy::builder(&client).listen(args.listen).port(args.port).sandbox_retries(args.sandbox_retries);
+    proxy = proxy.max_clients(args.max_clients).max_calls(args.max_calls);
     // Process lists show arguments, and not variables.
     let token = args.token.or_else(|| std::env::var("ONCEBOX_PROXY_TOKEN").ok().filter(|token| !token.is_empty()));
     let below = if token.is_some() { "/oncebox-token/<the token>" } else { "" };

@@ -5,7 +5,7 @@
 use std::process::{Command, Stdio};
 
 /// What is typed, and all of what is said.
-const USES: [(&str, &str); 60] = [
+const USES: [(&str, &str); 62] = [
     (
         "fly",
         "\"fly\" is no command of `oncebox`; there are run, exec, shell, cp, sandbox, snapshot, fleet, template, volume, \
@@ -148,6 +148,8 @@ const USES: [(&str, &str); 60] = [
         "the token of 5 bytes will not do: it must have at least 16, of letters, digits and -._~, so that a header and a \
          URL can hold it",
     ),
+    ("proxy --max-calls 0", "--max-calls \"0\": it must be a whole number from 1 to 1048576"),
+    ("proxy --port 0 --allow-host http://x", "allow_host is \"http://x\": it must be a host name"),
     ("proxy --sandbox-retries 2000", "--sandbox-retries \"2000\": it must be a whole number from 0 to 1000"),
     (
         "template build t -f /no/such",

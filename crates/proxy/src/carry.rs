@@ -1,11 +1,12 @@
 //! One request on its way to a server and back.
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HOST};
+use http::header::{CONTENT_TYPE, HOST, UPGRADE};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
 use oncebox::{Body, BoxError};
 use oncebox_protocol::{Operation, Table, operations};
 use oncebox_transport::{CallOptions, TrafficClass};
@@ -18,6 +19,7 @@ use crate::gate::{ENVD_PORT, Target};
 use crate::headers::{for_sdk, for_server};
 use crate::hide;
 use crate::status::Watch;
+use crate::tunnel::Wish;
 
 /// The code interpreter's port (protocol fact).
 const INTERPRETER_PORT: u16 = 49999;
@@ -59,8 +61,12 @@ pub(crate) async fn carry(
         Err(refusal) => return refuse(refusal, watch, None).await,
     };
     let is_read = route.plane == Plane::Api && route.operation.is_some();
+    let wish = Wish::of(&mut parts).filter(|_| route.plane == Plane::Program);
     for_server(&mut parts.headers, is_read);
-    send(front, route, parts, body, watch).await
+    if let Some(wish) = &wish {
+        wish.tell(&mut parts.headers);
+    }
+    send(front, route, parts, body, watch, wish).await
 }
 
 /// Carries a request of the control plane whose body is at hand.
@@ -68,7 +74,7 @@ pub(crate) async fn carry_to_api(front: &Front, mut parts: Parts, body: Bytes, w
     match route(front, &Target::Api, &parts) {
         Ok(route) => {
             for_server(&mut parts.headers, true);
-            send(front, route, parts, Body::from(body), watch).await
+            send(front, route, parts, Body::from(body), watch, None).await
         }
         Err(refusal) => refuse(refusal, watch, None).await,
     }
@@ -122,7 +128,14 @@ fn route(front: &Front, target: &Target, parts: &Parts) -> Result<Route, Refusal
     })
 }
 
-async fn send(front: &Front, route: Route, parts: Parts, body: Body, watch: Watch) -> Response<AnswerBody> {
+async fn send(
+    front: &Front,
+    route: Route,
+    parts: Parts,
+    body: Body,
+    watch: Watch,
+    wish: Option<Wish>,
+) -> Response<AnswerBody> {
     let is_asked_for = hide::is_asked_for(parts.uri.query());
     let request = Request::builder().method(parts.method.clone()).uri(&route.url).body(body);
     let mut request = match request {
@@ -131,7 +144,11 @@ async fn send(front: &Front, route: Route, parts: Parts, body: Body, watch: Watc
     };
     *request.headers_mut() = parts.headers;
     request.headers_mut().extend(route.headers);
-    let options = options(front, route.plane, route.operation);
+    let mut options = options(front, route.plane, route.operation);
+    if wish.is_some() {
+        // Whatever its method: what a program begins when it is asked to change the protocol, nobody knows.
+        options = options.upgrades(true).retries(0);
+    }
     let transport = front.forward.transport();
     let failed = |error: oncebox_transport::Error| Refusal::failed(&error, route.plane != Plane::Api);
 
@@ -152,7 +169,16 @@ async fn send(front: &Front, route: Route, parts: Parts, body: Body, watch: Watc
     };
     let (mut head, body, history) = response.into_parts();
     let attempts = history.attempts().len();
+    let protocol = head.headers.get(UPGRADE).cloned();
     for_sdk(&mut head.headers, false);
+    if head.status == StatusCode::SWITCHING_PROTOCOLS {
+        let Some((wish, server)) = wish.zip(head.extensions.remove::<OnUpgrade>()) else {
+            let message = "the server changed the protocol, which nobody asked for";
+            let refusal = Refusal { attempts, ..Refusal::new(StatusCode::BAD_GATEWAY, message) };
+            return refuse(refusal, watch, None).await;
+        };
+        wish.granted(server, protocol, &mut head.headers, front.tally.tunnel());
+    }
     if route.plane != Plane::Program {
         finish(head.status, &mut head.headers, attempts);
     }

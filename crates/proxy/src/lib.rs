@@ -33,12 +33,14 @@
 //! - *Sandboxes and volumes.* Only what was provably not processed is sent again, unless
 //!   [`sandbox_retries`](ProxyBuilder::sandbox_retries) gives a number. Streams flow both ways as they come, without any limit
 //!   of the proxy's own: whoever asked hangs up when it has waited long enough.
+//! - *WebSockets*, and whatever else a program in a sandbox changes its connection to by HTTP/1.1's `Upgrade`, flow both ways
+//!   as they are. Such a request is sent once, but for what was provably not processed.
 //! - *Request bodies* with a Content-Length of at most `replay_buffer_limit` are read first and can then be sent any number of
 //!   times; so are those of the control plane's own operations without one, and where
 //!   `sandbox_retries` is given those of a sandbox's daemons. Others are streams, of which
 //!   `replay_buffer_limit` bytes are kept.
-//! - *Failures* are final: each says `Should-Retry: false`, and a 429 comes without the `Retry-After` by which SDKs would repeat
-//!   it once more inside the same budget.
+//! - *Failures* are final, but for a 503 of the proxy's own that it does too much: each says `Should-Retry: false`, and a 429
+//!   comes without the `Retry-After` by which SDKs would repeat it once more inside the same budget.
 //! - *Creates* are made by the create machine, with the body as it came and a label, which answers do not show. The intent is
 //!   the `Idempotency-Key` where there is one. Else a create like one that failed with nobody knowing what it did, or whose
 //!   SDK hung up, takes over from that one when it comes within `settle`: one from one. Creates that are under way at the same
@@ -57,8 +59,10 @@ mod gate;
 mod headers;
 mod hide;
 mod orphans;
+mod room;
 mod server;
 mod status;
+mod tunnel;
 
-pub use server::{Proxy, ProxyBuilder, StartError};
+pub use server::{MOST_AT_A_TIME, Proxy, ProxyBuilder, StartError};
 pub use status::{CallStatus, Counts, Status};

@@ -17,10 +17,18 @@ use crate::domains::Domains;
 use crate::front::Front;
 use crate::gate::Gate;
 use crate::orphans::Orphans;
+use crate::room::Room;
 use crate::status::{Status, Tally};
 
-/// Connections served at a time; more wait to be accepted.
-const MAX_CONNECTIONS: usize = 1024;
+/// Connections served at a time, unless another number is given; and calls.
+const DEFAULT_CLIENTS: usize = 1024;
+const DEFAULT_CALLS: usize = 4096;
+
+/// The most that may be given for [`max_clients`](ProxyBuilder::max_clients) and [`max_calls`](ProxyBuilder::max_calls).
+pub const MOST_AT_A_TIME: usize = 1 << 20;
+
+/// Connections too many that are told so at a time; more wait to be accepted.
+const TURNED_AWAY: usize = 64;
 
 /// Shortest token, in bytes.
 const MIN_TOKEN: usize = 16;
@@ -65,6 +73,8 @@ impl Proxy {
             token: None,
             names: Vec::new(),
             sandbox_retries: 0,
+            max_clients: DEFAULT_CLIENTS,
+            max_calls: DEFAULT_CALLS,
         }
     }
 
@@ -106,6 +116,8 @@ pub struct ProxyBuilder {
     token: Option<SecretString>,
     names: Vec<String>,
     sandbox_retries: u32,
+    max_clients: usize,
+    max_calls: usize,
 }
 
 impl ProxyBuilder {
@@ -130,7 +142,7 @@ impl ProxyBuilder {
         self
     }
 
-    /// Another name by which SDKs reach the proxy. By default it answers to loopback names only, and to addresses when it
+    /// Another name by which SDKs reach the proxy, without scheme, port or path. By default it answers to loopback names only, and to addresses when it
     /// listens on others than loopback ones.
     pub fn allow_host(mut self, name: impl Into<String>) -> Self {
         self.names.push(name.into().to_ascii_lowercase());
@@ -141,6 +153,20 @@ impl ProxyBuilder {
     /// be repeated. The default is 0: only what was provably not processed is sent again.
     pub fn sandbox_retries(mut self, retries: u32) -> Self {
         self.sandbox_retries = retries;
+        self
+    }
+
+    /// Connections of SDKs at a time, at most 1,048,576. The default is 1024. What comes on one more is answered 503, which says
+    /// so and may be repeated; connections without a call are closed while more than half are in use.
+    pub fn max_clients(mut self, connections: usize) -> Self {
+        self.max_clients = connections;
+        self
+    }
+
+    /// Calls under way at a time, until their answers have ended, at most 1,048,576. The default is 4096. One more is answered
+    /// 503, which says so and may be repeated.
+    pub fn max_calls(mut self, calls: usize) -> Self {
+        self.max_calls = calls;
         self
     }
 
@@ -165,6 +191,7 @@ impl ProxyBuilder {
             orphans: Orphans::new(forward.settle()),
             keys: Keys::default(),
             tally: Tally::new(api),
+            room: Room::new(self.max_clients, self.max_calls),
             forward,
         });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&front)));
@@ -174,6 +201,14 @@ impl ProxyBuilder {
     fn check(&self) -> Result<(), StartError> {
         if self.sandbox_retries > MAX_RETRIES {
             return Err(StartError::SandboxRetries { given: self.sandbox_retries });
+        }
+        for (option, given) in [("max_clients", self.max_clients), ("max_calls", self.max_calls)] {
+            if !(1..=MOST_AT_A_TIME).contains(&given) {
+                return Err(StartError::Room { option, given });
+            }
+        }
+        if let Some(name) = self.names.iter().find(|name| !is_name(name)) {
+            return Err(StartError::Host { name: name.clone() });
         }
         let Some(token) = &self.token else {
             return if self.ip.is_loopback() { Ok(()) } else { Err(StartError::TokenMissing { ip: self.ip }) };
@@ -224,12 +259,41 @@ pub enum StartError {
         /// The control plane's URL.
         url: String,
     },
+    /// A value of `allow_host` is not a name.
+    #[error(
+        "allow_host is {name:?}: it must be a host name without scheme, port or path, such as build-box.internal; addresses are \
+         let in by the address to listen on"
+    )]
+    Host {
+        /// The value.
+        name: String,
+    },
+    /// Room for nothing, or for more than any machine has.
+    #[error("{option} is {given}: it must be a whole number from 1 to {MOST_AT_A_TIME}")]
+    Room {
+        /// The option.
+        option: &'static str,
+        /// What was given.
+        given: usize,
+    },
     /// More retries than anything needs.
     #[error("sandbox_retries is {given}: it must be a whole number from 0 to {MAX_RETRIES}")]
     SandboxRetries {
         /// What was given.
         given: u32,
     },
+}
+
+/// Whether it is a name as a request's host can have it. What is no name would be allowed in vain.
+fn is_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_';
+        (1..=63).contains(&label.len())
+            && label.bytes().all(letters)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    name.len() <= 253 && name.split('.').all(is_label) && name.parse::<IpAddr>().is_err()
 }
 
 /// Whether a URL is that of an address of this machine.
@@ -242,17 +306,24 @@ fn is_at(url: &str, addr: SocketAddr) -> bool {
 }
 
 async fn accept(listener: TcpListener, front: Arc<Front>) {
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let turned_away = Arc::new(Semaphore::new(TURNED_AWAY));
     let mut connections = JoinSet::new();
     loop {
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((connection, _)) => {
-                let front = Arc::clone(&front);
-                connections.spawn(async move {
-                    front.serve(connection).await;
-                    drop(permit);
-                });
+                let served = Arc::clone(&front);
+                if let Some(permit) = front.room.connection() {
+                    connections.spawn(async move {
+                        served.serve(connection).await;
+                        drop(permit);
+                    });
+                } else {
+                    let Ok(permit) = Arc::clone(&turned_away).acquire_owned().await else { return };
+                    connections.spawn(async move {
+                        served.turn_away(connection).await;
+                        drop(permit);
+                    });
+                }
             }
             Err(error) => {
                 // Out of descriptors, most likely: others will be closed.

@@ -52,6 +52,10 @@ pub struct Counts {
     pub taken_over: u64,
     /// Calls under way now.
     pub under_way: u64,
+    /// Connections that changed their protocol and go on now: WebSockets, say.
+    pub tunnels: u64,
+    /// Connections and calls that were too many, and were turned away.
+    pub crowded: u64,
 }
 
 /// One call.
@@ -101,6 +105,12 @@ impl Tally {
         Watch { tally: Arc::clone(self), call, began: Instant::now() }
     }
 
+    /// A connection changes its protocol.
+    pub(crate) fn tunnel(self: &Arc<Self>) -> TunnelWatch {
+        self.count(|counts| counts.tunnels += 1);
+        TunnelWatch(Arc::clone(self))
+    }
+
     pub(crate) fn count(&self, change: impl FnOnce(&mut Counts)) {
         change(&mut self.inner.lock().0);
     }
@@ -109,6 +119,15 @@ impl Tally {
         let inner = self.inner.lock();
         let calls = inner.1.iter().rev().cloned().collect();
         Status { since: self.since, api: self.api.clone(), counts: inner.0, waiting_creates, calls }
+    }
+}
+
+/// A connection that changed its protocol.
+pub(crate) struct TunnelWatch(Arc<Tally>);
+
+impl Drop for TunnelWatch {
+    fn drop(&mut self) {
+        self.0.count(|counts| counts.tunnels -= 1);
     }
 }
 
@@ -160,6 +179,8 @@ pub(crate) fn page(status: &Status) -> String {
     let rows = [
         ("calls", counts.calls),
         ("under way", counts.under_way),
+        ("connections of another protocol", counts.tunnels),
+        ("turned away: too many", counts.crowded),
         ("attempts", counts.attempts),
         ("most attempts of one call", counts.most_attempts),
         ("saved by another attempt", counts.saved),

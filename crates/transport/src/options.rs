@@ -122,6 +122,7 @@ pub struct CallOptions {
     reconciles: bool,
     class: TrafficClass,
     answer_reader: Option<AnswerReader>,
+    upgrades: bool,
 }
 
 impl CallOptions {
@@ -215,6 +216,15 @@ impl CallOptions {
         self.answer_reader = Some(reader);
         self
     }
+
+    /// The request asks to change the protocol (`Upgrade`, RFC 9110 §7.8), which only HTTP/1.1 can: it is spoken whatever
+    /// the client's version is. An answer of 101 has the connection in its extensions, where `hyper::upgrade::on` finds it;
+    /// from then on it is the caller's, and no longer counts among the client's. Default: off.
+    #[must_use]
+    pub fn upgrades(mut self, upgrades: bool) -> Self {
+        self.upgrades = upgrades;
+        self
+    }
 }
 
 /// A client's defaults.
@@ -255,6 +265,14 @@ pub(crate) struct Resolved {
     pub(crate) reconciles: bool,
     pub(crate) class: TrafficClass,
     pub(crate) answer_reader: Option<AnswerReader>,
+    pub(crate) upgrades: bool,
+}
+
+impl Resolved {
+    /// The version to speak, where the client's is `version`.
+    pub(crate) fn version(&self, version: HttpVersion) -> HttpVersion {
+        if self.upgrades { HttpVersion::Http1 } else { version }
+    }
 }
 
 impl Defaults {
@@ -274,6 +292,7 @@ impl Defaults {
             reconciles: options.reconciles,
             class: options.class,
             answer_reader: options.answer_reader,
+            upgrades: options.upgrades,
         }
     }
 }

@@ -5,3 +5,4 @@
 mod creates;
 mod passing;
 mod support;
+mod tunnels;

@@ -112,7 +112,7 @@ impl<'a, T: Take> Making<'a, T> {
             }
             (request, body)
         };
-        let version = call.client.version();
+        let version = call.options.version(call.client.version());
         match origin.begin(version, &mut request, self.wanted, self.progress) {
             Some(Began { id, exchange: Ok(exchange) }) => self.state = State::Sent { id, exchange },
             Some(Began { id, exchange: Err(failure) }) => self.sent_failed(id, failure),

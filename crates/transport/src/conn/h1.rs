@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -20,6 +20,8 @@ pub(crate) struct H1Connection {
     wire: Arc<Wire>,
     id: u64,
     reused: bool,
+    /// It speaks another protocol now, and is somebody else's.
+    switched: bool,
     _counted: Counted,
 }
 
@@ -28,22 +30,22 @@ impl H1Connection {
     pub(crate) async fn open(socket: Stream, id: u64, counted: Counted) -> Result<Self, hyper::Error> {
         let (io, wire) = Observed::new(socket, Protocol::Http1);
         let (sender, driver) = http1::Builder::new().preserve_header_case(false).handshake(TokioIo::new(io)).await?;
-        // Ends when the connection does, or when the sender and the response body are dropped.
+        // Ends when the connection does or changes its protocol, or when the sender and the response body are dropped.
         tokio::spawn(async move {
-            if let Err(error) = driver.await {
+            if let Err(error) = driver.with_upgrades().await {
                 tracing::debug!(connection = id, %error, "HTTP/1.1 connection ended with an error");
             }
         });
-        Ok(Self { sender, wire, id, reused: false, _counted: counted })
+        Ok(Self { sender, wire, id, reused: false, switched: false, _counted: counted })
     }
 
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    /// Whether the peer is known to have ended it.
+    /// Whether it is known to take no request any more.
     pub(crate) fn is_closed(&self) -> bool {
-        self.wire.ended() || self.sender.is_closed()
+        self.switched || self.wire.ended() || self.sender.is_closed()
     }
 
     /// Sends a request and waits for the response's head. Once its body has ended, the connection may be used again.
@@ -61,6 +63,7 @@ impl H1Connection {
         match self.sender.try_send_request(request).await {
             Ok(response) => {
                 self.reused = true;
+                self.switched = response.status() == StatusCode::SWITCHING_PROTOCOLS;
                 Ok((response, self))
             }
             // Bytes that reached the kernel may have reached the server, whatever became of the request object.
