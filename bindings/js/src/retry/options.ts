@@ -227,7 +227,7 @@ export function validateEnvironment(options: PolicyOptions): void {
 }
 
 /** A value in a message: as it is written, and not at length. */
-function show(value: unknown): string {
+export function show(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value);
   if (typeof value === 'function') return 'a function';
   return typeof value === 'object' && value !== null ? Object.prototype.toString.call(value) : String(value);
@@ -237,9 +237,26 @@ function isWhole(value: unknown, least: number, most: number): boolean {
   return Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
 }
 
+/** A name without what spellings differ in. */
+const plain = (name: string): string => name.toLowerCase().replace(/[_-]/g, '');
+
+/**
+ * The name of which another one is a spelling for certain: with other letters of the case, with underscores, in the singular or
+ * the plural, or mistyped in few of many letters.
+ */
+export function nearly(given: string, names: readonly string[]): string | undefined {
+  const wanted = plain(given);
+  return names.find((name) => {
+    const own = plain(name);
+    if (own === wanted) return true;
+    const most = Math.max(own.length, wanted.length);
+    if (most >= 4 && (own === `${wanted}s` || `${own}s` === wanted)) return true;
+    return steps(wanted, own) <= (most >= 8 ? 2 : most >= 5 ? 1 : 0);
+  });
+}
+
 /** Which option may have been meant, or which there are. */
 function hint(given: string, names: readonly string[]): string {
-  const plain = (name: string): string => name.toLowerCase().replace(/[_-]/g, '');
   const wanted = plain(given);
   let nearest: string | undefined;
   let least = Math.max(2, Math.floor(wanted.length / 4)) + 1;

@@ -12,6 +12,7 @@ export { CommandHandle, type CommandRequestOpts, type PtyOutput, type Stderr, ty
 export type {
   CommandAttachOpts,
   CommandConnectOpts,
+  CommandForgetOpts,
   CommandStartOpts,
   FollowOpts,
   ProcessInfo,

@@ -232,6 +232,9 @@ const RULES_OF_CONNECTIONS = {
   proxyTimeoutMs: NATIVE_RULES.proxyTimeoutMs,
 } satisfies Record<keyof ConnectionOpts, Rule>;
 
+/** The names of all options of a connection. */
+export const connectionNames: readonly string[] = Object.keys(RULES_OF_CONNECTIONS);
+
 /**
  * Checks options, before anything is sent.
  *
@@ -251,7 +254,7 @@ const OF_CALLS = ['signal', 'validateApiKey'];
 export function connectionOf(options: ConnectionOpts): ConnectionOpts {
   return picked(
     options,
-    Object.keys(RULES_OF_CONNECTIONS).filter((name) => !OF_CALLS.includes(name)),
+    connectionNames.filter((name) => !OF_CALLS.includes(name)),
   );
 }
 

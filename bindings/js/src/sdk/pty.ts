@@ -3,8 +3,9 @@
 import { connectTo, killProcess, startProcess } from './commands/commands.ts';
 import type { CommandHandle, CommandRequestOpts, Controls } from './commands/handle.ts';
 import { sendInput } from './commands/input.ts';
-import { COMMAND_TIMEOUT } from './commands/options.ts';
+import { COMMAND_TIMEOUT, OF as OF_COMMANDS } from './commands/options.ts';
 import { type Envd, limitsOf } from './envd/envd.ts';
+import { checkNames, namesOf } from './known.ts';
 import { whole } from './validate.ts';
 
 /** Options of a terminal. */
@@ -33,6 +34,23 @@ export interface PtyConnectOpts extends CommandRequestOpts {
   timeoutMs?: number | undefined;
 }
 
+/** Names of options, by method. */
+const OF = {
+  request: OF_COMMANDS.request,
+  create: namesOf<PtyCreateOpts>({
+    cols: true,
+    rows: true,
+    onData: true,
+    timeoutMs: true,
+    user: true,
+    envs: true,
+    cwd: true,
+    requestTimeoutMs: true,
+    signal: true,
+  }),
+  connect: namesOf<PtyConnectOpts>({ onData: true, timeoutMs: true, requestTimeoutMs: true, signal: true }),
+};
+
 /** Runs terminals in a sandbox: `sandbox.pty`. */
 export class Pty {
   private readonly controls: Controls;
@@ -47,7 +65,8 @@ export class Pty {
   }
 
   /** Starts `bash -i -l` in a terminal. Its output is not kept: it goes to `onData`, and to who iterates over the handle. */
-  create(opts: PtyCreateOpts): Promise<CommandHandle> {
+  async create(opts: PtyCreateOpts): Promise<CommandHandle> {
+    this.checkNames('create', opts, OF.create);
     const { onData, cols, rows, envs, ...rest } = opts;
     return startProcess(this.envd, this.controls, {
       ...rest,
@@ -64,6 +83,7 @@ export class Pty {
 
   /** Follows a terminal that runs, from now on. */
   async connect(pid: number, opts: PtyConnectOpts): Promise<CommandHandle> {
+    this.checkNames('connect', opts, OF.connect);
     const { onData, ...rest } = opts;
     return connectTo(this.envd, this.controls, whole('pid', pid, 0, 2 ** 32 - 1), {
       ...rest,
@@ -74,11 +94,13 @@ export class Pty {
 
   /** Types into a terminal. */
   async sendInput(pid: number, data: Uint8Array, opts: CommandRequestOpts = {}): Promise<void> {
+    this.checkNames('sendInput', opts, OF.request);
     await sendInput(this.envd, pid, 'pty', data, opts);
   }
 
   /** Changes a terminal's size. */
   async resize(pid: number, to: { cols: number; rows: number }, opts: CommandRequestOpts = {}): Promise<void> {
+    this.checkNames('resize', opts, OF.request);
     await this.envd.unary({
       action: `change the size of terminal ${pid}`,
       service: 'process.Process',
@@ -93,8 +115,13 @@ export class Pty {
    *
    * @returns `false` where there is no such process.
    */
-  kill(pid: number, opts: CommandRequestOpts = {}): Promise<boolean> {
+  async kill(pid: number, opts: CommandRequestOpts = {}): Promise<boolean> {
+    this.checkNames('kill', opts, OF.request);
     return killProcess(this.envd, pid, opts);
+  }
+
+  private checkNames(method: string, opts: unknown, names: readonly string[]): void {
+    checkNames(`pty.${method}`, opts, names, this.envd.config.logger);
   }
 }
 

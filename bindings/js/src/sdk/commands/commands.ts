@@ -4,6 +4,7 @@ import { type Envd, limitsOf } from '../envd/envd.ts';
 import { Refusal, rpcError } from '../envd/refusal.ts';
 import { Closed, Cut } from '../envd/stream.ts';
 import { type CommandResult, ConnectionLostError } from '../errors.ts';
+import { checkNames } from '../known.ts';
 import { milliseconds, text, variables, whole } from '../validate.ts';
 import { type Attached, attach } from './attached.ts';
 import { dispatch, listRaw, type Start } from './dispatch.ts';
@@ -24,9 +25,11 @@ import {
   COMMAND_TIMEOUT,
   type CommandAttachOpts,
   type CommandConnectOpts,
+  type CommandForgetOpts,
   type CommandStartOpts,
   checkUser,
   controlled,
+  OF,
   type ProcessInfo,
   reachOf,
   sinksOf,
@@ -49,6 +52,7 @@ export class Commands {
 
   /** The processes that were started by requests and still run. */
   async list(opts: CommandRequestOpts = {}): Promise<ProcessInfo[]> {
+    this.checkNames('list', opts, OF.request);
     const processes = await listRaw(this.envd, opts);
     return processes.map(({ pid = 0, tag, config = {} }) => ({
       pid,
@@ -66,11 +70,13 @@ export class Commands {
    * A write whose answer is lost is not made again: the error says that nobody knows whether it arrived.
    */
   async sendStdin(pid: number, data: string | Uint8Array, opts: CommandRequestOpts = {}): Promise<void> {
+    this.checkNames('sendStdin', opts, OF.request);
     await sendInput(this.envd, pid, 'stdin', data, opts);
   }
 
   /** Ends a command's standard input. */
   async closeStdin(pid: number, opts: CommandRequestOpts = {}): Promise<void> {
+    this.checkNames('closeStdin', opts, OF.request);
     await closeInput(this.envd, pid, opts);
   }
 
@@ -79,7 +85,8 @@ export class Commands {
    *
    * @returns `false` where there is no such process.
    */
-  kill(pid: number, opts: CommandRequestOpts = {}): Promise<boolean> {
+  async kill(pid: number, opts: CommandRequestOpts = {}): Promise<boolean> {
+    this.checkNames('kill', opts, OF.request);
     return killProcess(this.envd, pid, opts);
   }
 
@@ -89,6 +96,7 @@ export class Commands {
    * @throws NotFoundError where there is no such process.
    */
   async connect(pid: number, opts: CommandConnectOpts = {}): Promise<CommandHandle> {
+    this.checkNames('connect', opts, OF.connect);
     return connectTo(this.envd, this, checkPid(pid), opts);
   }
 
@@ -98,6 +106,7 @@ export class Commands {
    * @throws NotFoundError where the sandbox has none of this id and user.
    */
   async attach(id: string, opts: CommandAttachOpts = {}): Promise<CommandHandle> {
+    this.checkNames('attach', opts, OF.attach);
     const sinks = sinksOf(opts);
     const timeoutMs = milliseconds('timeoutMs', opts.timeoutMs ?? 0);
     const { stdout = 0, stderr = 0 } = opts.offsets ?? {};
@@ -114,10 +123,8 @@ export class Commands {
    *
    * @returns `false` where there is nothing.
    */
-  async forget(
-    id: string,
-    opts: CommandRequestOpts & { user?: string; shell?: readonly string[] } = {},
-  ): Promise<boolean> {
+  async forget(id: string, opts: CommandForgetOpts = {}): Promise<boolean> {
+    this.checkNames('forget', opts, OF.forget);
     const reach = { ...reachOf(this.envd, opts), id: checkId(id), shell: opts.shell };
     return forgetDurable(reach, opts.signal ?? this.envd.config.signal ?? new AbortController().signal);
   }
@@ -139,6 +146,7 @@ export class Commands {
     opts?: CommandStartOpts & { background?: boolean | undefined },
   ): Promise<CommandHandle | CommandResult>;
   async run(cmd: string, opts: CommandStartOpts = {}): Promise<CommandHandle | CommandResult> {
+    this.checkNames('run', opts, OF.run);
     const process = { cmd: '/bin/bash', args: ['-l', '-c', text('cmd', cmd)] };
     if (opts.durable) {
       const handle = await durableProcess(this.envd, [process.cmd, ...process.args], opts);
@@ -147,6 +155,10 @@ export class Commands {
     refuseDurableOpts(opts);
     const handle = await startProcess(this.envd, this, { ...opts, ...process, stdin: opts.stdin ?? false });
     return opts.background ? handle : handle.wait();
+  }
+
+  private checkNames(method: string, opts: unknown, names: readonly string[]): void {
+    checkNames(`commands.${method}`, opts, names, this.envd.config.logger);
   }
 }
 

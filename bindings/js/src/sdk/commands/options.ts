@@ -3,6 +3,7 @@
 import type { Envd } from '../envd/envd.ts';
 import { type Watchdog, watchdogOf } from '../envd/stream.ts';
 import { InvalidArgumentError } from '../errors.ts';
+import { namesOf } from '../known.ts';
 import { milliseconds, text, whole } from '../validate.ts';
 import type { DurableOpts } from './durable/durable.ts';
 import type { Offsets } from './durable/following.ts';
@@ -53,6 +54,14 @@ export interface CommandConnectOpts extends FollowOpts {
   timeoutMs?: number | undefined;
 }
 
+/** Options of `forget`. */
+export interface CommandForgetOpts extends CommandRequestOpts {
+  /** As whom it ran: its spool is that user's. Default: the template's user. */
+  user?: string | undefined;
+  /** As of `run`. */
+  shell?: readonly string[] | undefined;
+}
+
 /** Options of `attach`. */
 export interface CommandAttachOpts extends FollowOpts {
   /** What was taken already, which is not told again. Default: nothing. */
@@ -64,6 +73,41 @@ export interface CommandAttachOpts extends FollowOpts {
   /** How long it is watched, in **milliseconds**; 0: until it ends. It goes on running. Default: 0. */
   timeoutMs?: number | undefined;
 }
+
+const request: Record<keyof CommandRequestOpts, true> = { requestTimeoutMs: true, signal: true };
+const follow: Record<keyof FollowOpts, true> = {
+  ...request,
+  keepaliveMs: true,
+  silenceMs: true,
+  onStdout: true,
+  onStderr: true,
+  onGap: true,
+  retainOutput: true,
+  maxOutputBytes: true,
+  reattachments: true,
+};
+
+/** Names of options, by method; `request`: of those that have no more. */
+export const OF = {
+  request: namesOf<CommandRequestOpts>(request),
+  run: namesOf<CommandStartOpts>({
+    ...follow,
+    durable: true,
+    id: true,
+    spoolLimit: true,
+    whenFull: true,
+    shell: true,
+    background: true,
+    cwd: true,
+    user: true,
+    envs: true,
+    stdin: true,
+    timeoutMs: true,
+  }),
+  connect: namesOf<CommandConnectOpts>({ ...follow, timeoutMs: true }),
+  attach: namesOf<CommandAttachOpts>({ ...follow, offsets: true, user: true, shell: true, timeoutMs: true }),
+  forget: namesOf<CommandForgetOpts>({ ...request, user: true, shell: true }),
+};
 
 /** A process in a sandbox. */
 export interface ProcessInfo {

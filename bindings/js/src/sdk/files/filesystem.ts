@@ -4,6 +4,7 @@ import { query } from '../endpoints.ts';
 import type { CallLimits, Envd, Rpc } from '../envd/envd.ts';
 import { Refusal, rpcError } from '../envd/refusal.ts';
 import { FileNotFoundError } from '../errors.ts';
+import { checkNames, namesOf } from '../known.ts';
 import { hide } from '../runtime.ts';
 import { milliseconds, text, whole } from '../validate.ts';
 import type { FileData } from './data.ts';
@@ -34,6 +35,35 @@ export interface FilesystemListOpts extends FilesystemRequestOpts {
   depth?: number | undefined;
 }
 
+const request = { user: true, requestTimeoutMs: true, signal: true } as const;
+const read = { ...request, gzip: true, streamIdleTimeoutMs: true } as const;
+const transfer = { ...request, onProgress: true } as const;
+
+/** Names of options, by method; `request`: of those that have no more. */
+const OF = {
+  request: namesOf<Omit<FilesystemRequestOpts, 'once'>>(request),
+  read: namesOf<Omit<FilesystemReadOpts, 'once'> & { format: string }>({ ...read, format: true }),
+  list: namesOf<Omit<FilesystemListOpts, 'once'>>({ ...request, depth: true }),
+  write: namesOf<Omit<FilesystemWriteOpts, 'once'>>({
+    ...request,
+    gzip: true,
+    useOctetStream: true,
+    metadata: true,
+    verify: true,
+  }),
+  transfer: namesOf<Omit<FilesystemTransferOpts, 'once'>>(transfer),
+  download: namesOf<Omit<FilesystemTransferOpts & FilesystemReadOpts, 'once'>>({ ...read, ...transfer }),
+  directory: namesOf<Omit<DirectoryTransferOpts, 'once'>>({ ...transfer, include: true, exclude: true }),
+  watch: namesOf<Omit<WatchOpts, 'once'>>({
+    ...request,
+    timeoutMs: true,
+    onExit: true,
+    recursive: true,
+    includeEntry: true,
+    allowNetworkMounts: true,
+  }),
+};
+
 /** Reads and writes a sandbox's files: `sandbox.files`. Paths are absolute, or relative to the user's home. */
 export class Filesystem {
   /** @internal */
@@ -58,6 +88,7 @@ export class Filesystem {
     path: string,
     opts: FilesystemReadOpts & { format?: 'text' | 'bytes' | 'blob' | 'stream' | undefined } = {},
   ): Promise<string | Uint8Array | Blob | ReadableStream<Uint8Array>> {
+    this.checkNames('read', opts, OF.read);
     const { get, download } = this.getter(path, opts);
     return readAs(get, opts.format ?? 'text', download);
   }
@@ -78,12 +109,14 @@ export class Filesystem {
   ): Promise<WriteInfo | WriteInfo[]> {
     if (Array.isArray(pathOrFiles)) return this.writeFiles(pathOrFiles, dataOrOpts as FilesystemWriteOpts | undefined);
     const file = { path: pathOrFiles, data: dataOrOpts as FileData };
+    this.checkNames('write', opts, OF.write);
     const [written] = await writeAll(this.envd, this, [file], opts);
     return written as WriteInfo;
   }
 
   /** Writes many files, up to 1,000 or 16 MiB in one request. None: nothing is sent. */
   async writeFiles(files: WriteEntry[], opts: FilesystemWriteOpts = {}): Promise<WriteInfo[]> {
+    this.checkNames('writeFiles', opts, OF.write);
     return files.length === 0 ? [] : writeAll(this.envd, this, files, opts);
   }
 
@@ -96,6 +129,7 @@ export class Filesystem {
    * removed; those of an upload that was aborted are removed in the background.
    */
   async upload(from: UploadSource, path: string, opts: FilesystemTransferOpts = {}): Promise<WriteInfo> {
+    this.checkNames('upload', opts, OF.transfer);
     return this.uploads.upload(from, text('path', path), opts);
   }
 
@@ -111,6 +145,7 @@ export class Filesystem {
     to: string | URL,
     opts: FilesystemTransferOpts & FilesystemReadOpts = {},
   ): Promise<number> {
+    this.checkNames('download', opts, OF.download);
     const { get, download } = this.getter(path, opts);
     const local = await localFiles('download: read it');
     const sink = await local.create(to);
@@ -130,6 +165,7 @@ export class Filesystem {
    * @throws as `upload`; some of the files may be there.
    */
   async uploadDir(from: string | URL, to: string, opts: DirectoryTransferOpts = {}): Promise<Transferred> {
+    this.checkNames('uploadDir', opts, OF.directory);
     return uploadDir(this, from, text('to', to), { ...opts, signal: opts.signal ?? this.envd.config.signal });
   }
 
@@ -141,6 +177,7 @@ export class Filesystem {
    * outside the directory.
    */
   async downloadDir(from: string, to: string | URL, opts: DirectoryTransferOpts = {}): Promise<Transferred> {
+    this.checkNames('downloadDir', opts, OF.directory);
     return downloadDir(this, text('from', from), to, { ...opts, signal: opts.signal ?? this.envd.config.signal });
   }
 
@@ -150,6 +187,7 @@ export class Filesystem {
    * @throws FileNotFoundError; InvalidArgumentError of what is no directory.
    */
   async list(path: string, opts: FilesystemListOpts = {}): Promise<EntryInfo[]> {
+    this.checkNames('list', opts, OF.list);
     const depth = whole('depth', opts.depth ?? 1, 1, 2 ** 32 - 1);
     const list = await this.call<{ entries?: WireEntry[] }>(
       'list the directory',
@@ -166,6 +204,7 @@ export class Filesystem {
    * @returns `false` where it was there already.
    */
   async makeDir(path: string, opts: FilesystemRequestOpts = {}): Promise<boolean> {
+    this.checkNames('makeDir', opts, OF.request);
     try {
       await this.tryCall('make the directory', 'MakeDir', { path: text('path', path) }, opts);
       return true;
@@ -179,6 +218,7 @@ export class Filesystem {
 
   /** Moves a file or a directory; directories above the new path are made. */
   async rename(oldPath: string, newPath: string, opts: FilesystemRequestOpts = {}): Promise<EntryInfo> {
+    this.checkNames('rename', opts, OF.request);
     const message = { source: text('oldPath', oldPath), destination: text('newPath', newPath) };
     const moved = await this.call<{ entry?: WireEntry }>('rename', 'Move', message, opts);
     return entryOf(moved.entry ?? {});
@@ -186,11 +226,13 @@ export class Filesystem {
 
   /** Removes a file, or a directory with all that is in it. What is not there is removed already. */
   async remove(path: string, opts: FilesystemRequestOpts = {}): Promise<void> {
+    this.checkNames('remove', opts, OF.request);
     await this.call('remove', 'Remove', { path: text('path', path) }, opts);
   }
 
   /** Whether there is such a file or directory. */
   async exists(path: string, opts: FilesystemRequestOpts = {}): Promise<boolean> {
+    this.checkNames('exists', opts, OF.request);
     try {
       await this.tryCall('look for the file', 'Stat', { path: text('path', path) }, opts);
       return true;
@@ -206,6 +248,7 @@ export class Filesystem {
    * @throws FileNotFoundError
    */
   async getInfo(path: string, opts: FilesystemRequestOpts = {}): Promise<EntryInfo> {
+    this.checkNames('getInfo', opts, OF.request);
     const { entry } = await this.call<{ entry?: WireEntry }>(
       'describe the file',
       'Stat',
@@ -220,12 +263,17 @@ export class Filesystem {
    *
    * @throws FileNotFoundError; InvalidArgumentError of what is no directory.
    */
-  watchDir(
+  async watchDir(
     path: string,
     onEvent: (event: FilesystemEvent) => void | Promise<void>,
     opts: WatchOpts = {},
   ): Promise<WatchHandle> {
+    this.checkNames('watchDir', opts, OF.watch);
     return watch(this.envd, text('path', path), onEvent, { signal: this.envd.config.signal, ...opts });
+  }
+
+  private checkNames(method: string, opts: unknown, names: readonly string[]): void {
+    checkNames(`files.${method}`, opts, names, this.envd.config.logger);
   }
 
   /** How a file is asked for, and how its download is kept. */

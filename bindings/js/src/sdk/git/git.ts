@@ -1,9 +1,11 @@
 /** Git in a sandbox, by its own commands. */
 
-import type { Commands } from '../commands/commands.ts';
+import { Commands } from '../commands/commands.ts';
 import { type CommandResult, GitUpstreamError, InvalidArgumentError, SandboxError } from '../errors.ts';
+import { checkNames } from '../known.ts';
 import { whole } from '../validate.ts';
 import { Credentials, gitAs, type SplitUrl, split, store, storeInRepository } from './credentials.ts';
+import { OF } from './names.ts';
 import { at, failure, git, tryGit, word } from './run.ts';
 import { parseBranches, parseStatus } from './status.ts';
 import type {
@@ -38,6 +40,7 @@ export class Git {
 
   /** Clones a repository. Credentials in the URL are used, and not kept. */
   async clone(url: string, opts: GitCloneOpts = {}): Promise<CommandResult> {
+    this.checkNames('clone', opts, OF.clone);
     const { plain, url: server, credentials: inUrl } = checkUrl(url);
     const credentials = Credentials.of(opts) ?? inUrl;
     if (credentials && !server) throw notHttp();
@@ -59,6 +62,7 @@ export class Git {
 
   /** Makes a repository. */
   async init(path: string, opts: GitInitOpts = {}): Promise<CommandResult> {
+    this.checkNames('init', opts, OF.init);
     const args = ['init'];
     if (opts.bare) args.push('--bare');
     if (opts.initialBranch !== undefined) args.push('--initial-branch', word('initialBranch', opts.initialBranch));
@@ -68,6 +72,7 @@ export class Git {
 
   /** Adds a remote. */
   async remoteAdd(path: string, name: string, url: string, opts: GitRemoteAddOpts = {}): Promise<CommandResult> {
+    this.checkNames('remoteAdd', opts, OF.remoteAdd);
     const { plain, credentials } = checkUrl(url);
     if (credentials) {
       throw new InvalidArgumentError(
@@ -84,6 +89,7 @@ export class Git {
 
   /** A remote's URL; `undefined` where there is no such remote. */
   async remoteGet(path: string, name: string, opts: GitRequestOpts = {}): Promise<string | undefined> {
+    this.checkNames('remoteGet', opts, OF.request);
     const result = await tryGit(this.commands, at(path, ['remote', 'get-url', word('name', name)]), opts);
     if (result.exitCode === 0) return result.stdout.trimEnd();
     // What git ends with when there is no such remote.
@@ -93,6 +99,7 @@ export class Git {
 
   /** What a repository is like. */
   async status(path: string, opts: GitRequestOpts = {}): Promise<GitStatus> {
+    this.checkNames('status', opts, OF.request);
     const args = at(path, ['status', '--porcelain=v2', '--branch', '--untracked-files=all', '-z']);
     const { stdout } = await this.run("read the repository's status", args, opts);
     const status = parseStatus(stdout);
@@ -103,28 +110,33 @@ export class Git {
 
   /** A repository's branches. */
   async branches(path: string, opts: GitRequestOpts = {}): Promise<GitBranches> {
+    this.checkNames('branches', opts, OF.request);
     const args = at(path, ['for-each-ref', '--format=%(HEAD)%(refname:short)', 'refs/heads']);
     return parseBranches((await this.run('list branches', args, opts)).stdout);
   }
 
   /** Makes a branch, and checks it out. */
   async createBranch(path: string, branch: string, opts: GitRequestOpts = {}): Promise<CommandResult> {
+    this.checkNames('createBranch', opts, OF.request);
     return this.run('make the branch', at(path, ['checkout', '-b', word('branch', branch)]), opts);
   }
 
   /** Checks a branch out. */
   async checkoutBranch(path: string, branch: string, opts: GitRequestOpts = {}): Promise<CommandResult> {
+    this.checkNames('checkoutBranch', opts, OF.request);
     return this.run('check the branch out', at(path, ['checkout', word('branch', branch), '--']), opts);
   }
 
   /** Deletes a branch. */
   async deleteBranch(path: string, branch: string, opts: GitDeleteBranchOpts = {}): Promise<CommandResult> {
+    this.checkNames('deleteBranch', opts, OF.deleteBranch);
     const args = at(path, ['branch', opts.force ? '-D' : '-d', word('branch', branch)]);
     return this.run('delete the branch', args, opts);
   }
 
   /** Stages changes. */
   async add(path: string, opts: GitAddOpts = {}): Promise<CommandResult> {
+    this.checkNames('add', opts, OF.add);
     const { files = [], all = true } = opts;
     if (files.length === 0 && !all) throw new InvalidArgumentError('files: none is given, and all is false');
     const what = files.length > 0 ? ['--', ...files] : ['-A'];
@@ -133,6 +145,7 @@ export class Git {
 
   /** Commits what is staged. */
   async commit(path: string, message: string, opts: GitCommitOpts = {}): Promise<CommandResult> {
+    this.checkNames('commit', opts, OF.commit);
     if (typeof message !== 'string' || message.trim() === '') throw new InvalidArgumentError('message: it is empty');
     const author = [
       ...(opts.authorName === undefined ? [] : ['-c', `user.name=${opts.authorName}`]),
@@ -144,6 +157,7 @@ export class Git {
 
   /** Resets a branch, or takes paths off the stage. */
   async reset(path: string, opts: GitResetOpts = {}): Promise<CommandResult> {
+    this.checkNames('reset', opts, OF.reset);
     const { mode, target, paths = [] } = opts;
     if (mode !== undefined && !MODES.includes(mode)) {
       throw new InvalidArgumentError(`mode: ${JSON.stringify(mode)} is none of ${MODES.join(', ')}`);
@@ -159,6 +173,7 @@ export class Git {
 
   /** Brings files back to what they were. */
   async restore(path: string, opts: GitRestoreOpts): Promise<CommandResult> {
+    this.checkNames('restore', opts, OF.restore);
     const { paths, staged = false, worktree = !staged, source } = opts;
     if (!Array.isArray(paths) || paths.length === 0) throw new InvalidArgumentError('paths: none is given; "." is all');
     if (!staged && !worktree) {
@@ -177,6 +192,7 @@ export class Git {
    * @throws GitUpstreamError where nobody can tell where to.
    */
   async push(path: string, opts: GitPushOpts = {}): Promise<CommandResult> {
+    this.checkNames('push', opts, OF.push);
     const credentials = Credentials.of(opts);
     const branch = opts.branch === undefined ? await this.currentBranch(path, opts) : word('branch', opts.branch);
     const found = branch === undefined ? undefined : () => this.remoteOf(path, branch, opts);
@@ -195,6 +211,7 @@ export class Git {
    * @throws GitUpstreamError where nobody can tell where from.
    */
   async pull(path: string, opts: GitPullOpts = {}): Promise<CommandResult> {
+    this.checkNames('pull', opts, OF.pull);
     const credentials = Credentials.of(opts);
     let remote = opts.remote === undefined ? undefined : word('remote', opts.remote);
     const branch = opts.branch === undefined ? undefined : word('branch', opts.branch);
@@ -210,11 +227,13 @@ export class Git {
 
   /** Sets a value of git's configuration. */
   async setConfig(key: string, value: string, opts: GitConfigOpts = {}): Promise<CommandResult> {
+    this.checkNames('setConfig', opts, OF.config);
     return this.run("set git's configuration", scoped(opts, ['--replace-all', word('key', key), value]), opts);
   }
 
   /** A value of git's configuration; `undefined` where it is not set. */
   async getConfig(key: string, opts: GitConfigOpts = {}): Promise<string | undefined> {
+    this.checkNames('getConfig', opts, OF.config);
     const result = await tryGit(this.commands, scoped(opts, ['--get', word('key', key)]), opts);
     if (result.exitCode === 0) return result.stdout.replace(/\n$/, '');
     // What git ends with for a key that is not set. It says more about one that cannot be.
@@ -227,6 +246,7 @@ export class Git {
    * give them to `clone`, `push` and `pull`.
    */
   async dangerouslyAuthenticate(opts: GitDangerouslyAuthenticateOpts): Promise<CommandResult> {
+    this.checkNames('dangerouslyAuthenticate', opts, OF.authenticate);
     const credentials = new Credentials(opts.username, opts.password);
     const [host, protocol] = [word('host', opts.host ?? 'github.com'), word('protocol', opts.protocol ?? 'https')];
     return store(this.commands, credentials, host, protocol, opts);
@@ -234,11 +254,16 @@ export class Git {
 
   /** Sets who commits. */
   async configureUser(name: string, email: string, opts: GitConfigOpts = {}): Promise<CommandResult> {
+    this.checkNames('configureUser', opts, OF.config);
     for (const [what, value] of Object.entries({ name, email })) {
       if (typeof value !== 'string' || value.trim() === '') throw new InvalidArgumentError(`${what}: it is empty`);
     }
     await this.setConfig('user.name', name, opts);
     return this.setConfig('user.email', email, opts);
+  }
+
+  private checkNames(method: string, opts: unknown, names: readonly string[]): void {
+    checkNames(`git.${method}`, opts, names, Commands.envdOf(this.commands).config.logger);
   }
 
   private run(action: string, args: readonly string[], opts: GitRequestOpts): Promise<CommandResult> {
