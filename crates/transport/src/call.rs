@@ -1,6 +1,7 @@
 //! The one loop: attempts are made, the policy judges, nothing else repeats anything.
 
 mod attempt;
+mod bounded;
 mod head;
 mod headers;
 mod peek;
@@ -20,6 +21,7 @@ use tracing::{Instrument, Span};
 
 use crate::body::{Body, BodyUse, BoxError, Replay, Upload};
 use crate::client::Client;
+use crate::conn::FAR;
 use crate::error::Error;
 use crate::limit::{Due, Expired, Step, StreamLimits};
 use crate::observe::{self, TraceContext};
@@ -29,6 +31,7 @@ use crate::response::Response;
 
 pub(crate) use attempt::Ended;
 use attempt::Making;
+use bounded::{Bounded, Elapsed};
 use head::Head;
 use take::TooLarge;
 pub(crate) use take::{Collected, Streaming, Take};
@@ -164,6 +167,7 @@ impl<'a, T: Take> Running<'a, T> {
     }
 
     /// Makes an attempt in a span of its own. In a box, so that calls which nobody looks at have no room for it.
+    #[cold]
     fn traced<'b>(
         &'b self,
         making: &'b mut Making<'_, T>,
@@ -193,27 +197,47 @@ impl<'a, T: Take> Running<'a, T> {
             self.started.elapsed(),
             self.call.client.random(),
         );
+        if span.is_some() || self.call.client.observer().is_some() {
+            self.tell(span, ledger);
+        }
+        verdict
+    }
+
+    /// Tells whoever observes what came of an attempt.
+    #[cold]
+    fn tell(&self, span: Option<&Span>, ledger: &Ledger) {
         if let Some((span, record)) = span.zip(ledger.attempts().last()) {
             observe::fill(span, record);
         }
         if let Some(observer) = self.call.client.observer() {
             observer.attempt_ended(&self.call.head.method, &self.call.head.uri, ledger);
         }
-        verdict
     }
 
     fn end(&self, ended: &mut Ended<T::Body>, ledger: &Ledger) -> Result<Response<T::Body>, Error> {
         self.call.body.commit();
-        tracing::debug!("{}, {} attempts\n{ledger}", self.call.head, ledger.attempts().len());
+        if observe::is_traced() {
+            self.trace(ledger);
+        }
         if let Some(response) = ended.answer.take() {
             return Ok(Response::new(response, ledger));
         }
-        Err(match ended.source.take() {
+        Err(self.error(ended, ledger))
+    }
+
+    #[cold]
+    fn trace(&self, ledger: &Ledger) {
+        tracing::debug!("{}, {} attempts\n{ledger}", self.call.head, ledger.attempts().len());
+    }
+
+    #[cold]
+    fn error(&self, ended: &mut Ended<T::Body>, ledger: &Ledger) -> Error {
+        match ended.source.take() {
             Some(source) if source.is::<TooLarge>() => {
                 Error::too_large(self.call.head.to_string(), self.call.take.limit(), ledger.clone())
             }
             source => Error::failed(self.call.head.to_string(), ledger.clone(), source),
-        })
+        }
     }
 
     /// Makes an attempt, bounded by the call's deadline and `attempt_timeout`.
@@ -223,7 +247,10 @@ impl<'a, T: Take> Running<'a, T> {
             Box::pin(self.watch_stream(making, progress)).await
         } else {
             match self.bound() {
-                Some((at, bound)) => timeout_at(at, &mut *making).await.map_err(|_| self.limit(bound)),
+                Some((at, bound)) => {
+                    let is_far = self.is_far(at, making.is_first());
+                    Bounded::new(making, at, is_far).await.map_err(|Elapsed| self.limit(bound))
+                }
                 None => {
                     (&mut *making).await;
                     Ok(())
@@ -231,9 +258,14 @@ impl<'a, T: Take> Running<'a, T> {
             }
         };
         if let Err(limit) = made {
-            let (outcome, source) = self.expired(limit, progress);
-            making.cut_off(outcome, source);
+            self.cut_off(making, limit, progress);
         }
+    }
+
+    #[cold]
+    fn cut_off(&self, making: &mut Making<'_, T>, limit: Limit, progress: &Progress) {
+        let (outcome, source) = self.expired(limit, progress);
+        making.cut_off(outcome, source);
     }
 
     fn making<'b>(
@@ -308,6 +340,12 @@ impl<'a, T: Take> Running<'a, T> {
             (Some(call), Some(own)) if own.0 < call.0 => Some(own),
             (call, own) => call.or(own),
         }
+    }
+
+    /// Whether it is long until then, as seen from the begin of an attempt: now.
+    fn is_far(&self, at: Instant, is_first: bool) -> bool {
+        let now = if is_first { self.started } else { Instant::now() };
+        at >= now + FAR
     }
 
     fn limit(&self, bound: Bound) -> Limit {

@@ -44,6 +44,9 @@ pub(crate) enum Rest {
     Failed(BodyError),
 }
 
+/// A frame, or the end.
+type NextFrame = Option<Result<Frame<Bytes>, BodyError>>;
+
 /// What a response holds on to. That of HTTP/2 is small, and so many are made that no box is made for it.
 enum Exchange {
     Http1(Box<dyn Held>),
@@ -99,6 +102,30 @@ impl ResponseBody {
         }
     }
 
+    /// What was read before. `None`: nothing is left of it, and the rest comes.
+    #[cold]
+    fn take_begun(&mut self, Begun { data, rest }: Begun) -> Option<NextFrame> {
+        if !data.is_empty() {
+            if !matches!(rest, Rest::Comes) {
+                self.begun = Some(Box::new(Begun { data: Bytes::new(), rest }));
+            }
+            return Some(Some(Ok(Frame::data(data))));
+        }
+        match rest {
+            Rest::Comes => None,
+            Rest::Ended => Some(None),
+            Rest::Trailers(frame) => Some(Some(Ok(frame))),
+            Rest::Failed(error) => Some(Some(Err(error))),
+        }
+    }
+
+    #[cold]
+    fn failed(&mut self, kind: BodyErrorKind) -> BodyError {
+        self.source = Source::Empty;
+        self.exchange = None;
+        BodyError::new(kind, self.received)
+    }
+
     fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyErrorKind>>> {
         match &mut self.source {
             Source::Empty => Poll::Ready(None),
@@ -109,8 +136,14 @@ impl ResponseBody {
                 if !*data_ended {
                     match ready!(stream.poll_data(cx)) {
                         Some(Ok(data)) => {
-                            // Fails only for more than was received, or for a stream that is gone.
-                            let _ = stream.flow_control().release_capacity(data.len());
+                            if stream.is_end_stream() {
+                                // Its slot is free at once, and nobody asks `h2` once more for what will not come.
+                                // With the stream goes what it had taken of the connection's window.
+                                self.finish();
+                            } else {
+                                // Fails only for more than was received, or for a stream that is gone.
+                                let _ = stream.flow_control().release_capacity(data.len());
+                            }
                             return Poll::Ready(Some(Ok(Frame::data(data))));
                         }
                         // The whole response came before: the server only stops an upload (RFC 9113 §8.1).
@@ -122,7 +155,10 @@ impl ResponseBody {
                     }
                 }
                 match ready!(stream.poll_trailers(cx)) {
-                    Ok(Some(trailers)) => Poll::Ready(Some(Ok(Frame::trailers(trailers)))),
+                    Ok(Some(trailers)) => {
+                        self.finish();
+                        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+                    }
                     Ok(None) => Poll::Ready(None),
                     Err(e) => Poll::Ready(Some(Err(BodyErrorKind::Cut(e.into())))),
                 }
@@ -137,20 +173,10 @@ impl Body for ResponseBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
-        if let Some(begun) = this.begun.take() {
-            let Begun { data, rest } = *begun;
-            if !data.is_empty() {
-                if !matches!(rest, Rest::Comes) {
-                    this.begun = Some(Box::new(Begun { data: Bytes::new(), rest }));
-                }
-                return Poll::Ready(Some(Ok(Frame::data(data))));
-            }
-            match rest {
-                Rest::Comes => {}
-                Rest::Ended => return Poll::Ready(None),
-                Rest::Trailers(frame) => return Poll::Ready(Some(Ok(frame))),
-                Rest::Failed(error) => return Poll::Ready(Some(Err(error))),
-            }
+        if let Some(begun) = this.begun.take()
+            && let Some(next) = this.take_begun(*begun)
+        {
+            return Poll::Ready(next);
         }
         let failure = match this.poll_source(cx) {
             Poll::Pending => match this.idle.as_mut().map(|idle| idle.poll(cx)) {
@@ -162,10 +188,6 @@ impl Body for ResponseBody {
                     idle.is_broken();
                 }
                 this.received += frame.data_ref().map_or(0, |d| d.len() as u64);
-                // Its slot is free at once, and nobody asks `h2` once more for what will not come.
-                if matches!(this.source, Source::Http2 { .. }) && this.is_end_stream() {
-                    this.finish();
-                }
                 return Poll::Ready(Some(Ok(frame)));
             }
             Poll::Ready(Some(Err(kind))) => kind,
@@ -174,9 +196,7 @@ impl Body for ResponseBody {
                 return Poll::Ready(None);
             }
         };
-        this.source = Source::Empty;
-        this.exchange = None;
-        Poll::Ready(Some(Err(BodyError::new(failure, this.received))))
+        Poll::Ready(Some(Err(this.failed(failure))))
     }
 
     fn is_end_stream(&self) -> bool {

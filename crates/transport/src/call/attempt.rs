@@ -15,7 +15,7 @@ use super::Running;
 use super::peek::{Peek, Peeked};
 use super::take::{Take, TooLarge};
 use crate::body::{BoxError, ResponseBody};
-use crate::conn::{Exchange, Failure, H2Response};
+use crate::conn::{Exchange, Failure, H2Connection, H2Response};
 use crate::pool::{Answer, Began, Failed, Progress, Wanted};
 
 static SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");
@@ -79,6 +79,19 @@ impl<'a, T: Take> Making<'a, T> {
         Self { running, number, headers: Some(headers), progress, wanted, state: State::New }
     }
 
+    /// Whether it is its call's first, and begins with it.
+    pub(super) fn is_first(&self) -> bool {
+        self.number == 1
+    }
+
+    /// The HTTP/2 connection that it was sent on, while it waits for the response's head.
+    pub(super) fn connection(&self) -> Option<&H2Connection> {
+        match &self.state {
+            State::Sent { exchange, .. } => exchange.connection(),
+            _ => None,
+        }
+    }
+
     /// What came of it; `None` while it is under way.
     pub(super) fn ended(&mut self) -> Option<&mut Ended<T::Body>> {
         match &mut self.state {
@@ -131,6 +144,7 @@ impl<'a, T: Take> Making<'a, T> {
         }
     }
 
+    #[cold]
     fn sent_failed(&mut self, id: u64, failure: Failure) {
         self.failed(self.running.origin.failed(self.wanted.class, id, failure));
     }
@@ -168,6 +182,7 @@ impl<'a, T: Take> Making<'a, T> {
         self.state = State::Reads(Answered { facts, head: Some(head), connection, reading });
     }
 
+    #[cold]
     fn failed(&mut self, failed: Failed) {
         let Failed { connection, failure: Failure { outcome, source }, failed_dials, other_connection } = failed;
         let attempt = Attempt { connection, other_connection, failed_dials, ..Attempt::new(outcome) };
@@ -213,6 +228,7 @@ impl<T: Take> Future for Making<'_, T> {
 }
 
 impl<T: Take> Answered<T> {
+    #[inline(always)] // Made in place where it is called, which is once.
     fn ended(&mut self, read: Result<T::Body, BoxError>) -> Ended<T::Body> {
         let (answer, source) = match read {
             Ok(body) => (self.head.take().map(|head| http::Response::from_parts(head, body)), None),

@@ -46,7 +46,7 @@ impl Head {
     ) -> Request<()> {
         let mut request = Request::new(());
         *request.method_mut() = self.method.clone();
-        *request.headers_mut() = std::mem::take(given);
+        std::mem::swap(request.headers_mut(), given);
         if request.headers().is_empty() {
             self.headers.append_to(request.headers_mut());
         }

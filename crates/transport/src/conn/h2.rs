@@ -3,12 +3,14 @@
 //! What `h2` does not tell comes from the shim below it ([`crate::io`]): the highest stream id whose HEADERS were
 //! written, and GOAWAY with its last stream id.
 
+mod deadlines;
 mod driver;
 mod exchange;
 mod upload;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,6 +22,8 @@ use super::Failure;
 use crate::io::{Observed, Protocol, Stream, Wire};
 use crate::pool::Load;
 
+use deadlines::Deadlines;
+pub(crate) use deadlines::{FAR, FarDeadline};
 use driver::Driver;
 pub(crate) use exchange::{Exchange, H2Response, H2Stream};
 
@@ -76,10 +80,11 @@ pub(crate) struct H2Connection {
 }
 
 /// What the driver and the streams both know.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Facts {
     wire: Arc<Wire>,
     ping_failed: AtomicBool,
+    deadlines: Deadlines,
 }
 
 const ACTIVE: u8 = 0;
@@ -107,7 +112,7 @@ impl H2Connection {
             .max_concurrent_reset_streams(1024)
             .handshake::<_, Bytes>(io)
             .await?;
-        let facts = Arc::new(Facts { wire, ping_failed: AtomicBool::new(false) });
+        let facts = Arc::new(Facts { wire, ..Facts::default() });
         let connection = Arc::new(Self {
             sender,
             facts: facts.clone(),
@@ -130,6 +135,11 @@ impl H2Connection {
 
     pub(crate) fn load(&self) -> &Load {
         &self.load
+    }
+
+    /// Wakes a call on it when its deadline has come near, which is [`FAR`] from now or farther.
+    pub(crate) fn far_deadline(&self, at: Instant, waker: &Waker) -> FarDeadline {
+        FarDeadline::new(self.facts.clone(), at, waker)
     }
 
     /// How many streams the peer allows at once, once its SETTINGS have come.

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use oncebox_policy::{Phase, ShortText};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -22,6 +21,7 @@ use super::line::{Line, Locked};
 use super::permit::Permit;
 use super::pick::pick;
 use super::queue::Place;
+use super::snapshot::Snapshot;
 use crate::conn::{Failure, H2Connection};
 use crate::dial::{DialError, Dialer};
 use crate::observe::Shown;
@@ -63,7 +63,7 @@ pub(crate) struct Http2Pool {
     /// Takes the connections of servers that choose HTTP/1.1.
     http1: Arc<Http1Pool>,
     /// Active and cold connections. Changed under the line's lock only.
-    connections: ArcSwap<Vec<Arc<H2Connection>>>,
+    connections: Snapshot<Vec<Arc<H2Connection>>>,
     connecting: AtomicUsize,
     failed_dials: AtomicU32,
     line: Line<Waiter, State>,
@@ -134,7 +134,7 @@ impl Http2Pool {
             dialer,
             limits,
             http1,
-            connections: ArcSwap::default(),
+            connections: Snapshot::default(),
             connecting: AtomicUsize::new(0),
             failed_dials: AtomicU32::new(0),
             line: Line::new(State::default()),
@@ -233,14 +233,15 @@ impl Http2Pool {
     }
 
     fn pick(&self, want: Want, worn: bool) -> Option<Arc<H2Connection>> {
-        let connections = self.connections.load();
-        if want.cautious
-            && !connections.iter().any(|c| c.announced_cap().is_some())
-            && connections.iter().any(|c| c.load().active() > 0)
-        {
-            return None;
-        }
-        pick(&connections, want.avoid, want.is_replay, worn)
+        self.connections.read(|connections| {
+            if want.cautious
+                && !connections.iter().any(|c| c.announced_cap().is_some())
+                && connections.iter().any(|c| c.load().active() > 0)
+            {
+                return None;
+            }
+            pick(connections, want.avoid, want.is_replay, worn)
+        })
     }
 }
 

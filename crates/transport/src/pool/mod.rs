@@ -34,6 +34,7 @@ mod pick;
 mod progress;
 mod queue;
 mod registry;
+mod snapshot;
 mod sync;
 
 pub(crate) use counted::Counted;

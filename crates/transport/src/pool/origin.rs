@@ -248,6 +248,7 @@ impl Origin {
     }
 
     /// What came of a request that was sent in vain.
+    #[cold]
     pub(crate) fn failed(&self, class: TrafficClass, id: u64, failure: Failure) -> Failed {
         let pool = self.http2(class);
         Failed::new(pool, Some(id), failure, pool.failed_dials())

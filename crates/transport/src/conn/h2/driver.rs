@@ -17,8 +17,8 @@ use crate::io::{Observed, Stream};
 /// How long a connection whose writes fail is still read, for what has already arrived.
 const READ_AFTER_WRITE_ERROR: Duration = Duration::from_millis(250);
 
-/// How often a connection looks at its age and idleness.
-const TICK: Duration = Duration::from_secs(1);
+/// How often a connection looks at its age and idleness, and at the deadlines of its calls.
+pub(super) const TICK: Duration = Duration::from_secs(1);
 
 /// Runs one connection: keeps the cap current, drains it on GOAWAY, asks whether a silent peer lives.
 pub(super) struct Driver<O> {
@@ -62,6 +62,7 @@ impl<O: Owner> Driver<O> {
             tracing::debug!(connection = self.id, %error, "HTTP/2 connection ended with an error");
         }
         self.lost();
+        self.facts.deadlines.end();
         let (owner, id) = (self.owner.clone(), self.id);
         // The socket is closed before the owner hears that there is room for another.
         drop(self);
@@ -84,6 +85,7 @@ impl<O: Owner> Driver<O> {
             return grace.as_mut().poll(cx).map(|()| Ok(()));
         }
         while self.ticks.poll_tick(cx).is_ready() {
+            self.facts.deadlines.tick(Instant::now());
             if let (Some(owner), Some(connection)) = (self.owner.upgrade(), self.connection.upgrade()) {
                 let read = self.facts.wire.bytes_read();
                 if let Some(pinger) = &mut self.pinger {

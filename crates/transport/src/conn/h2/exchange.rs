@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::upload::{UploadError, upload};
 use crate::body::{AttemptBody, ResponseBody};
-use crate::conn::Failure;
+use crate::conn::{Failure, H2Connection};
 use crate::pool::Permit;
 
 /// A connection is retired before its stream ids run out at 2^31 - 1.
@@ -39,10 +39,7 @@ impl Exchange {
         // A clone has no request of its own pending, so that it is always ready; the stream is within the peer's cap.
         let (response, mut stream) = match sender.send_request(head, body.is_end_stream()) {
             Ok(sent) => sent,
-            Err(error) => {
-                permit.lost();
-                return Err(permit.connection().unsent(error));
-            }
+            Err(error) => return Err(unsent(&permit, error)),
         };
         let stream_id = response.stream_id().as_u32();
         if stream_id >= LAST_STREAM_ID {
@@ -65,6 +62,40 @@ impl Exchange {
     pub(crate) fn stream_id(&self) -> u32 {
         self.stream_id
     }
+
+    /// The connection that it was sent on. `None`: the response has begun.
+    pub(crate) fn connection(&self) -> Option<&H2Connection> {
+        self.permit.as_ref().map(|permit| &**permit.connection())
+    }
+
+    #[cold]
+    fn failed(&mut self, permit: Permit, error: h2::Error) -> Failure {
+        if error.is_go_away() || error.is_io() {
+            permit.lost();
+        }
+        let failure = permit.connection().classify(error, self.stream_id);
+        self.permit = Some(permit);
+        failure
+    }
+
+    /// The response does not begin yet: the request's body goes on.
+    fn poll_upload(&mut self, cx: &mut Context<'_>) -> Poll<Result<H2Response, Failure>> {
+        if let Some(upload) = &mut self.upload
+            && let Poll::Ready(done) = upload.as_mut().poll(cx)
+        {
+            self.upload = None;
+            if let Err(UploadError::Source(error)) = done {
+                return Poll::Ready(Err(Failure::unknown(Cause::RequestBody, Some(self.stream_id), error)));
+            }
+        }
+        Poll::Pending
+    }
+}
+
+#[cold]
+fn unsent(permit: &Permit, error: h2::Error) -> Failure {
+    permit.lost();
+    permit.connection().unsent(error)
 }
 
 impl Future for Exchange {
@@ -73,15 +104,7 @@ impl Future for Exchange {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let Poll::Ready(response) = Pin::new(&mut this.response).poll(cx) else {
-            if let Some(upload) = &mut this.upload
-                && let Poll::Ready(done) = upload.as_mut().poll(cx)
-            {
-                this.upload = None;
-                if let Err(UploadError::Source(error)) = done {
-                    return Poll::Ready(Err(Failure::unknown(Cause::RequestBody, Some(this.stream_id), error)));
-                }
-            }
-            return Poll::Pending;
+            return if this.upload.is_none() { Poll::Pending } else { this.poll_upload(cx) };
         };
         match (response, this.permit.take()) {
             (Ok(response), Some(permit)) => {
@@ -92,14 +115,7 @@ impl Future for Exchange {
                 }
                 Poll::Ready(Ok(H2Response { response, guard }))
             }
-            (Err(error), Some(permit)) => {
-                if error.is_go_away() || error.is_io() {
-                    permit.lost();
-                }
-                let failure = permit.connection().classify(error, this.stream_id);
-                this.permit = Some(permit);
-                Poll::Ready(Err(failure))
-            }
+            (Err(error), Some(permit)) => Poll::Ready(Err(this.failed(permit, error))),
             // It was told already.
             (_, None) => Poll::Pending,
         }

@@ -74,11 +74,7 @@ impl Http2Pool {
             let detail = ShortText::new("the connection ended as soon as it was open");
             self.give_up(slow, Unavailable::new(Phase::Connect, detail));
         } else {
-            self.connections.rcu(|list| {
-                let mut list = Vec::clone(list);
-                list.push(connection.clone());
-                list
-            });
+            self.connections.change(|list| list.iter().cloned().chain([connection]).collect());
         }
         self.settle(slow, 0);
     }

@@ -71,7 +71,7 @@ impl Http2Pool {
         }
         self.give_place_back();
         let id = connection.id();
-        self.connections.rcu(|list| list.iter().filter(|open| open.id() != id).cloned().collect::<Vec<_>>());
+        self.connections.change(|list| list.iter().filter(|open| open.id() != id).cloned().collect());
         slow.draining.push(Draining { id, tells_lifetime: false, may_fail: false });
         true
     }
