@@ -18,8 +18,9 @@ const MATRIX: &str = "docs/compatibility.md";
 const NOT_TRIED: &str = "\
 ## Not tried
 
-- The desktop packages (`e2b-desktop`, `@e2b/desktop`): they start Xvfb, a desktop session, x11vnc and noVNC from the
-  template `desktop`. The local server has no images, and this suite installs no Xfce.
+- The desktop packages (`e2b-desktop`, `@e2b/desktop`): they start a session of Xfce, which this suite does not install. The local
+  server's template `desktop` has what of Xvfb, xdotool, scrot, x11vnc and noVNC its machine has: `oncebox.desktop`, whose names
+  are compared with those of `e2b-desktop`, is tried there.
 
 ## Works, with a difference
 

@@ -93,7 +93,8 @@ fn pdoc(root: &Path, python: &Path, folder: &Path) -> Result<(), String> {
     run(package(root, python)
         .args(["-m", "pdoc", "--docformat", "restructuredtext", "--output-directory"])
         .arg(folder)
-        .args(["oncebox", "oncebox.exceptions", "oncebox.testing", "oncebox.httpx", "oncebox.code_interpreter"]))
+        .args(["oncebox", "oncebox.exceptions", "oncebox.testing", "oncebox.httpx", "oncebox.pyqwest"])
+        .args(["oncebox.code_interpreter", "oncebox.desktop", "oncebox.compat.e2b"]))
 }
 
 /// What the wheel depends on.

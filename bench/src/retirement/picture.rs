@@ -45,7 +45,7 @@ pub(crate) fn draw(rows: &[Row], requests: usize) -> String {
     let doubled = if rows.iter().all(|row| row.doubled == 0) { "none was processed twice; " } else { "" };
     let _ = writeln!(
         svg,
-        r#"<text x="16" y="{bottom}" class="dim">{doubled}each client with its defaults (cargo xtask bench retirement --write)</text>"#
+        r#"<text x="16" y="{bottom}" class="dim">{doubled}each client with its defaults, HTTP/2 on (cargo xtask bench retirement --write)</text>"#
     );
     svg.push_str("</svg>\n");
     svg

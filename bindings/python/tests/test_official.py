@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 import pytest
+from typing_extensions import is_typeddict
 
 import oncebox
 from oncebox import code_interpreter, desktop
@@ -190,3 +191,12 @@ def test_enums_have_the_same_values(name: str) -> None:
     assert {one.name: one.value for one in getattr(oncebox, name)} == {
         one.name: one.value for one in getattr(e2b, name)
     }
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in e2b.__all__ if n not in oncebox._ELSEWHERE and is_typeddict(getattr(e2b, n))]
+)
+def test_typed_dictionaries_have_the_same_keys_and_want_the_same(name: str) -> None:
+    ours, theirs = getattr(oncebox, name), getattr(e2b, name)
+    assert theirs.__required_keys__ == ours.__required_keys__
+    assert theirs.__optional_keys__ <= ours.__optional_keys__

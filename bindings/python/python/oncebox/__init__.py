@@ -30,7 +30,6 @@ from ._sync.volume import Volume
 from ._template import (
     BuildInfo,
     BuildStatusReason,
-    CopyItem,
     LogEntry,
     LogEntryEnd,
     LogEntryLevel,
@@ -54,6 +53,7 @@ from ._template import (
 from ._types import (
     ALL_TRAFFIC,
     AsyncWriteData,
+    CopyItem,
     EntryInfo,
     FilesystemEvent,
     FilesystemEventType,

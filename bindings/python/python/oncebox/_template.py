@@ -13,13 +13,13 @@ from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
-from typing_extensions import NotRequired, Self
+from typing_extensions import Self
 
 from . import _core
 from ._options import ClientFactory
-from ._types import moment
+from ._types import CopyItem, moment
 from .exceptions import TemplateArgumentException
 
 LogEntryLevel = Literal["debug", "info", "warn", "error"]
@@ -138,18 +138,6 @@ class TemplateTag:
     """The build that it points to."""
     created_at: datetime
     """Since when it does."""
-
-
-class CopyItem(TypedDict):
-    """What :meth:`TemplateBuilder.copy_items` copies."""
-
-    src: str | Path | list[str | Path]
-    dest: str | Path
-    forceUpload: NotRequired[Literal[True] | None]
-    user: NotRequired[str | None]
-    mode: NotRequired[int | None]
-    resolveSymlinks: NotRequired[bool | None]
-    gzip: NotRequired[bool | None]
 
 
 class ReadyCmd:

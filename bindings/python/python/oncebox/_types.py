@@ -1,15 +1,18 @@
-"""What goes in and comes out, in the official SDK's names."""
+"""What goes in and comes out, in the official SDK's names.
 
-from __future__ import annotations
+Annotations are values here and not text: which keys of a dictionary are required is read from them when a class is made.
+"""
 
 import json
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from enum import Enum
-from typing import IO, Any, Literal, TypedDict, TypeVar, cast
+from pathlib import Path
+from typing import IO, Any, Literal, TypeVar, cast
 
-from typing_extensions import NotRequired
+# That of Python 3.10 does not know which keys are required.
+from typing_extensions import NotRequired, TypedDict
 
 T = TypeVar("T")
 
@@ -506,3 +509,15 @@ class GitHubMcpServerConfig(TypedDict):
 GitHubMcpServer = dict[str, GitHubMcpServerConfig | Any]
 McpServer = dict[str, Any]
 """MCP servers by their names, with the configuration of each."""
+
+
+class CopyItem(TypedDict):
+    """What :meth:`TemplateBuilder.copy_items` copies."""
+
+    src: str | Path | list[str | Path]
+    dest: str | Path
+    forceUpload: NotRequired[Literal[True] | None]
+    user: NotRequired[str | None]
+    mode: NotRequired[int | None]
+    resolveSymlinks: NotRequired[bool | None]
+    gzip: NotRequired[bool | None]
