@@ -5,7 +5,7 @@
 
 import { platform } from '#platform';
 import { type Attempt, attemptsOf, withHistory } from './history.ts';
-import { type FetchInput, isRequest } from './request.ts';
+import { type FetchInput, isRequest, type Repeatable } from './request.ts';
 
 /** Fetch Standard, HTTP-redirect fetch. */
 const MOST_REDIRECTS = 20;
@@ -38,7 +38,7 @@ export function shownRedirects([input, init]: Given): Given {
  */
 export async function redirected(
   [input, init]: Given,
-  sent: { readonly method: string; readonly url: string; readonly headers: Headers; readonly body: string },
+  sent: Pick<Repeatable, 'method' | 'url' | 'headers' | 'body' | 'content'>,
   response: Response,
   hops: number,
 ): Promise<Given | undefined> {
@@ -64,7 +64,7 @@ export async function redirected(
   if (isRequest(input)) next.signal = init?.signal === undefined ? input.signal : init.signal;
   delete next.body;
   if (!becomesGet && sent.body !== 'none') {
-    next.body = init?.body ?? (await (input as Request).clone().arrayBuffer());
+    next.body = sent.content ?? (await (input as Request).clone().arrayBuffer());
   }
   return [to.href, next];
 }

@@ -15,6 +15,8 @@ export interface Repeatable {
   readonly signal: AbortSignal | undefined;
   /** How its body is sent. Only an `init.body` that is a stream counts as one: a `Request` is cloned. */
   readonly body: 'none' | 'bytes' | 'stream';
+  /** What each attempt sends, as it was at the start; absent where that is the body of the `Request` that was given. */
+  readonly content: RequestInit['body'];
   /** What an attempt gives to `fetch`. */
   readonly make: (number: number, signal: AbortSignal | undefined) => [FetchInput, RequestInit];
 }
@@ -45,6 +47,7 @@ export function repeatable(input: FetchInput, init: RequestInit = {}, added: Rec
     // A signal of null takes that of the request away.
     signal: (init.signal === undefined ? request?.signal : init.signal) ?? undefined,
     body,
+    content: kept,
     make: (number, signal) => {
       const own: RequestInit = { ...init };
       if (kept !== undefined) own.body = kept;

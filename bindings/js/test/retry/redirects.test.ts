@@ -51,6 +51,15 @@ const quick: RetryOptions = { sleep: async () => {}, random: () => 0 };
 const own: typeof fetch = (input, init) => globalThis.fetch(input, init);
 
 describe('an answer that redirects', () => {
+  test('what its caller does with a buffer meanwhile is not sent', async () => {
+    const server = await serve();
+    const body = new TextEncoder().encode('as it was');
+    const sent = withRetry(own, quick)(server.to(307, `${server.url}/end`), { method: 'POST', body });
+    body.fill(0x2e);
+    expect((await sent).status).toBe(200);
+    expect(server.seen.map(({ body }) => body)).toEqual(['as it was', 'as it was']);
+  });
+
   test.each([301, 302, 303, 307, 308])(
     '%i to where nobody listens: what was carried out is not sent again',
     async (status) => {

@@ -149,3 +149,9 @@ test.each([[null], ['root'], [[]], [5]])('options that are %j are refused', asyn
   await expect(made.commands.run('true', options as never)).rejects.toBeInstanceOf(InvalidArgumentError);
   expect(requests).toEqual([]);
 });
+
+test.each(['json', 'toString', 5])('a format that is %j is refused before anything is read', async (format) => {
+  const { made, requests } = sandbox();
+  await expect(made.files.read('f', { format } as never)).rejects.toThrow(/^format: .* is none of text, bytes/);
+  expect(requests).toEqual([]);
+});

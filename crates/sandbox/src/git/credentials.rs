@@ -145,8 +145,13 @@ pub(super) fn split(text: &str) -> Result<(String, Option<Url>, Option<Credentia
         _ => return Ok((text.to_owned(), None, None)),
     };
     let decode = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
-    let Some(password) = url.password() else { return Ok((text.to_owned(), Some(url), None)) };
-    let credentials = Credentials::new(&decode(url.username()), &decode(password))?;
+    let name = decode(url.username());
+    let credentials = match (url.password(), user_of_token(&name)) {
+        (Some(password), _) => Credentials::new(&name, &decode(password))?,
+        // Git would keep it, as it keeps names.
+        (None, Some(user)) => Credentials::new(user, &name)?,
+        (None, None) => return Ok((text.to_owned(), Some(url), None)),
+    };
     let mut plain = url.clone();
     // Fails only for URLs without a host.
     let _ = plain.set_username("");
@@ -154,9 +159,65 @@ pub(super) fn split(text: &str) -> Result<(String, Option<Url>, Option<Credentia
     Ok((plain.to_string(), Some(plain), Some(credentials)))
 }
 
+/// What tokens begin with, and the user that a server takes them from, where they are passwords.
+const TOKENS: [(&str, &str); 11] = [
+    ("ghp_", "x-access-token"),
+    ("gho_", "x-access-token"),
+    ("ghu_", "x-access-token"),
+    ("ghs_", "x-access-token"),
+    ("github_pat_", "x-access-token"),
+    ("glpat-", "oauth2"),
+    ("gloas-", "oauth2"),
+    ("gldt-", "oauth2"),
+    ("glcbt-", "oauth2"),
+    ("ATBB", "x-token-auth"),
+    ("ATCTT3", "x-token-auth"),
+];
+
+/// The least that follows such a beginning; names of people that begin so are shorter.
+const SHORTEST_TOKEN: usize = 16;
+
+/// Whether a user's name is a token, in one of the forms that servers give theirs: the user to name in its place.
+fn user_of_token(name: &str) -> Option<&'static str> {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"_.=-".contains(&byte);
+    // Gitea's, and GitHub's before 2021.
+    if name.len() == 40 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        return Some("x-access-token");
+    }
+    let of = |&(begin, _): &(&str, &str)| {
+        name.strip_prefix(begin).is_some_and(|rest| rest.len() >= SHORTEST_TOKEN && rest.bytes().all(is_letter))
+    };
+    TOKENS.iter().copied().find(of).map(|(_, user)| user)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tokens_in_the_place_of_a_name_are_taken_out_of_urls() {
+        let hex = "0123456789abcdef0123456789abcdef01234567";
+        for (token, lines) in [
+            ("ghp_0123456789abcdef0123", "x-access-token\nghp_0123456789abcdef0123\n"),
+            ("github_pat_11AAAAAAA0_abcdefgh", "x-access-token\ngithub_pat_11AAAAAAA0_abcdefgh\n"),
+            ("glpat-%30123456789abcdefABCD", "oauth2\nglpat-0123456789abcdefABCD\n"),
+            ("ATCTT3xFfGN0123456789abc=", "x-token-auth\nATCTT3xFfGN0123456789abc=\n"),
+            (hex, &format!("x-access-token\n{hex}\n")),
+        ] {
+            let (plain, url, credentials) = split(&format!("https://{token}@git.example/a.git")).unwrap();
+            assert_eq!(
+                (plain.as_str(), url.unwrap().as_str()),
+                ("https://git.example/a.git", "https://git.example/a.git")
+            );
+            assert_eq!(credentials.unwrap().lines(), lines);
+        }
+        for name in ["me", "ghp_me", "glpat-of-the-team", "ghp_0123456789%20bcdef0123", &hex[1..], &hex.to_uppercase()]
+        {
+            let text = format!("https://{name}@git.example/a.git");
+            let (same, _, credentials) = split(&text).unwrap();
+            assert!(same == text && credentials.is_none(), "{name}");
+        }
+    }
 
     #[test]
     fn credentials_are_taken_out_of_urls() {

@@ -63,7 +63,7 @@ pub struct GitPull<'a> {
 }
 
 impl<'a> Git<'a> {
-    /// Clones a repository. A password in the URL is taken out of it, and used as [credentials](GitClone::credentials) are.
+    /// Clones a repository. A password or a token in the URL is taken out of it, and used as [credentials](GitClone::credentials) are.
     ///
     /// # Errors
     ///
@@ -231,8 +231,8 @@ impl GitRemoteAdd<'_> {
         let (url, _, credentials) = split(check("url", &self.url).map_err(|_| bad_url())?)?;
         if credentials.is_some() {
             return Err(Error::invalid(
-                "url: it holds a password, which would stay in the sandbox's configuration; give it to push and pull, or to \
-                 dangerously_authenticate",
+                "url: it holds a password or a token, which would stay in the sandbox's configuration; give it to push and pull, \
+                 or to dangerously_authenticate",
             ));
         }
         let name = check("name", &self.name)?;

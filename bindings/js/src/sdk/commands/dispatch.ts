@@ -2,7 +2,7 @@
 
 import { type Envd, limitsOf } from '../envd/envd.ts';
 import { edgeOf, Refusal, rpcError } from '../envd/refusal.ts';
-import { Closed, Cut, type Watchdog } from '../envd/stream.ts';
+import { Cut, type Watchdog } from '../envd/stream.ts';
 import { OutcomeUnknownError, SandboxNotFoundError, SandboxNotRunningError, TimeoutError } from '../errors.ts';
 import { randomHex, sleep } from '../runtime.ts';
 import { Attached, attach } from './attached.ts';
@@ -105,7 +105,7 @@ function isOpen(refusal: Refusal): boolean {
 
 /** What a start that named no process came to. */
 async function told(envd: Envd, error: unknown, marker: Marker, late: number | undefined): Promise<unknown> {
-  if (late !== undefined || error instanceof Closed) {
+  if (late !== undefined) {
     return new TimeoutError(
       `could not ${ACTION}: the process was not named within ${late} ms (requestTimeoutMs); nobody knows whether it was ` +
         `started; it would have the tag ${JSON.stringify(marker.tag)}`,

@@ -81,7 +81,7 @@ export class Download {
         await this.resume();
         continue;
       }
-      let how: string;
+      let how: string | undefined;
       try {
         const { done, value } = await this.read(this.reader);
         if (!done) {
@@ -95,16 +95,15 @@ export class Download {
           this.inVain = 0;
           return value;
         }
-        if (this.size === undefined || this.offset === this.size) return await this.end();
-        how = 'the stream ended too early';
+        if (this.size !== undefined && this.offset !== this.size) how = 'the stream ended too early';
       } catch (error) {
         if (this.opts.signal?.aborted) throw this.opts.signal.reason;
         if (error instanceof SandboxError) throw error;
         how = reason(error);
       }
       this.drop();
-      // All that was announced is here: what was cut is the end alone.
-      if (this.size === this.offset) return this.end();
+      // All that was announced is here: what was cut, if anything was, is the end alone.
+      if (how === undefined || this.size === this.offset) return this.end();
       this.cut = `${how}, after ${this.offset}${this.size === undefined ? '' : ` of ${this.size}`} bytes`;
     }
   }
@@ -150,12 +149,12 @@ export class Download {
     this.drop();
     this.size = this.offset;
     if (this.validator.kind === 'time' && this.resumed && this.offset > 0) {
-      this.resumed = false;
       const { headers } = await this.request({ 'Accept-Encoding': 'identity', Range: 'bytes=0-0' });
       this.control.abort();
       if (!isSame(this.validator, headers) || contentRange(headers)?.total !== this.offset) {
         throw this.cannot('it changed while it was read');
       }
+      this.resumed = false;
     }
     this.size = 0;
     return undefined;
@@ -291,6 +290,12 @@ export async function readInto(
   }
 }
 
+const FORMS = {
+  text: (bytes: Uint8Array<ArrayBuffer>) => new TextDecoder().decode(bytes),
+  bytes: (bytes: Uint8Array<ArrayBuffer>) => bytes,
+  blob: (bytes: Uint8Array<ArrayBuffer>) => new Blob([bytes]),
+};
+
 /** What was read, in the form that was asked for. */
 export async function readAs(
   get: Get,
@@ -298,15 +303,9 @@ export async function readAs(
   opts: DownloadOpts,
 ): Promise<string | Uint8Array | Blob | ReadableStream<Uint8Array>> {
   if (format === 'stream') return readStream(get, opts);
-  const bytes = await readWhole(get, opts);
-  switch (format) {
-    case 'text':
-      return new TextDecoder().decode(bytes);
-    case 'bytes':
-      return bytes;
-    case 'blob':
-      return new Blob([bytes]);
-    default:
-      throw new InvalidArgumentError(`format: ${JSON.stringify(format)} is none of text, bytes, blob, stream`);
+  const made = Object.hasOwn(FORMS, format) ? FORMS[format] : undefined;
+  if (made === undefined) {
+    throw new InvalidArgumentError(`format: ${JSON.stringify(format)} is none of text, bytes, blob, stream`);
   }
+  return made(await readWhole(get, opts));
 }

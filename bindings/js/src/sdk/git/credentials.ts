@@ -64,7 +64,7 @@ export interface SplitUrl {
   readonly credentials?: Credentials;
 }
 
-/** Takes credentials out of a URL. A path, an ssh URL, or what git alone understands, stays as it is. */
+/** Takes credentials out of a URL, a token in the place of the user's name too. A path, an ssh URL, or what git alone understands, stays as it is. */
 export function split(text: string): SplitUrl {
   let url: URL;
   try {
@@ -73,11 +73,36 @@ export function split(text: string): SplitUrl {
     return { plain: text };
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return { plain: text };
-  if (url.password === '') return { plain: text, url };
-  const credentials = new Credentials(decodeURIComponent(url.username), decodeURIComponent(url.password));
+  const name = decoded(url.username);
+  // Git would keep a token, as it keeps names.
+  const user = url.password === '' ? userOfToken(name) : undefined;
+  if (url.password === '' && user === undefined) return { plain: text, url };
+  const credentials = user === undefined ? new Credentials(name, decoded(url.password)) : new Credentials(user, name);
   url.username = '';
   url.password = '';
   return { plain: url.href, url, credentials };
+}
+
+/** A part of a URL without its escapes; what is none stays. */
+function decoded(part: string): string {
+  return part.replaceAll(/(?:%[0-9a-f]{2})+/gi, (escapes) => {
+    const bytes = escapes.slice(1).split('%');
+    return new TextDecoder().decode(Uint8Array.from(bytes, (byte) => Number.parseInt(byte, 16)));
+  });
+}
+
+/** What tokens begin with, and the user that a server takes them from, where they are passwords. */
+const TOKENS: readonly [RegExp, string][] = [
+  [/^(?:gh[opus]_|github_pat_)[\w.=-]{16,}$/, 'x-access-token'],
+  [/^gl(?:pat|oas|dt|cbt)-[\w.=-]{16,}$/, 'oauth2'],
+  [/^AT(?:BB|CTT3)[\w.=-]{16,}$/, 'x-token-auth'],
+  // Gitea's, and GitHub's before 2021.
+  [/^[0-9a-f]{40}$/, 'x-access-token'],
+];
+
+/** Whether a user's name is a token, in one of the forms that servers give theirs: the user to name in its place. */
+function userOfToken(name: string): string | undefined {
+  return TOKENS.find(([form]) => form.test(name))?.[1];
 }
 
 /** Runs git, as somebody where credentials are given. */

@@ -76,8 +76,8 @@ export class Git {
     const { plain, credentials } = checkUrl(url);
     if (credentials) {
       throw new InvalidArgumentError(
-        "url: it holds a password, which would stay in the sandbox's configuration; give it to push and pull, or to " +
-          'dangerouslyAuthenticate',
+        "url: it holds a password or a token, which would stay in the sandbox's configuration; give it to push and pull, " +
+          'or to dangerouslyAuthenticate',
       );
     }
     word('name', name);

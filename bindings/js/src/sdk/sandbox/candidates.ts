@@ -25,6 +25,7 @@ export async function withNewSandboxes<T>(opts: ConnectionOpts, of: string, call
       const request = { action: 'look for what was made', method: 'GET', path } as const;
       const { body, headers } = await callApiWithHeaders<WireInfo[] | undefined>(config, request);
       const now = Date.parse(headers.get('date') ?? '');
+      if (Number.isNaN(now)) throw new SandboxError('the server tells no time (Date), so that none is known to be new');
       const since = now - (performance.now() - began) - SECOND;
       const isNew = ({ startedAt }: WireInfo) => Date.parse(startedAt ?? '') >= since;
       return (body ?? []).filter((each) => each.sandboxID !== of && isNew(each)).map((each) => each.sandboxID);

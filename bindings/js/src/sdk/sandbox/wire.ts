@@ -8,9 +8,6 @@ import type { SandboxInfo, SandboxMetrics, SnapshotInfo } from './types.ts';
 /** Metadata of this package's own, which is not shown. */
 const OWN_METADATA = 'oncebox.';
 
-/** The name of the metadata that holds a create's intent. */
-export const INTENT = 'oncebox.intent';
-
 /** A sandbox as create, connect and fork tell it. */
 export interface WireSandbox {
   templateID?: string;

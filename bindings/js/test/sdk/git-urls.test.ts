@@ -1,0 +1,43 @@
+/** What is taken out of the URLs of repositories. */
+
+import { expect, test } from 'vitest';
+import { split } from '../../src/sdk/git/credentials.ts';
+import { Sandbox } from '../../src/sdk/sandbox/sandbox.ts';
+
+const HEX = '0123456789abcdef0123456789abcdef01234567';
+
+test.each([
+  ['https://me:p%40ss@git.example:8443/a.git', 'https://git.example:8443/a.git', 'me\np@ss\n'],
+  ['https://me:50%25-%zz@git.example/a', 'https://git.example/a', 'me\n50%-%zz\n'],
+  ['https://me:%C3%A4@git.example/a', 'https://git.example/a', 'me\nä\n'],
+  // Tokens in the place of a name: with the user that their server takes them from.
+  [
+    'https://ghp_0123456789abcdef0123@git.example/a',
+    'https://git.example/a',
+    'x-access-token\nghp_0123456789abcdef0123\n',
+  ],
+  ['https://github_pat_11AAAAAAA0_abcdefgh@h/a', 'https://h/a', 'x-access-token\ngithub_pat_11AAAAAAA0_abcdefgh\n'],
+  ['https://glpat-%30123456789abcdefABCD@h/a', 'https://h/a', 'oauth2\nglpat-0123456789abcdefABCD\n'],
+  ['https://ATCTT3xFfGN0123456789abc=@h/a', 'https://h/a', 'x-token-auth\nATCTT3xFfGN0123456789abc=\n'],
+  [`https://${HEX}@h/a`, 'https://h/a', `x-access-token\n${HEX}\n`],
+  ['https://x-access-token:ghp_0123456789abcdef0123@h/a', 'https://h/a', 'x-access-token\nghp_0123456789abcdef0123\n'],
+])('%s is asked for by its plain URL', (given, plain, lines) => {
+  const { plain: own, url, credentials } = split(given);
+  expect([own, url?.href, credentials?.lines]).toEqual([plain, plain, lines]);
+});
+
+test.each([
+  ...['/srv/a.git', 'git@host:a.git', 'ssh://git@host/a', 'https://git.example/a', 'https://me@git.example/a'],
+  ...['https://ghp_me@h/a', 'https://glpat-of-the-team@h/a', 'https://ghp_0123456789%20bcdef0123@h/a'],
+  ...[`https://${HEX.slice(1)}@h/a`, `https://${HEX.toUpperCase()}@h/a`],
+])('%s stays as it is', (given) => {
+  const { plain, credentials } = split(given);
+  expect([plain, credentials]).toEqual([given, undefined]);
+});
+
+test('a token in the URL of a remote would stay there, and is refused', async () => {
+  const { git } = new Sandbox({ sandboxId: 'i0', envdVersion: '0.6.13', apiKey: 'k' });
+  const added = git.remoteAdd('/a', 'origin', 'https://ghp_0123456789abcdef0123@h/a');
+  await expect(added).rejects.toThrow(/^url: it holds a password or a token/);
+  await expect(added).rejects.not.toThrow('ghp_');
+});
