@@ -41,6 +41,16 @@ pub(crate) trait Side: Send {
     /// Waits until the client gives it up, or it is over.
     fn gone(&mut self) -> impl Future<Output = Gone> + Send;
 
+    /// The protocol that the client would change to, where it can.
+    fn wish(&self, _: &Request) -> Option<String> {
+        None
+    }
+
+    /// Tells the client that the protocol has changed, and carries what is said in it, until both sides have ended.
+    fn tunnel(&mut self, _: &Request, _: Flight) -> impl Future<Output = Result<(), Gone>> + Send {
+        std::future::ready(Err(Gone::Over))
+    }
+
     /// Writes an answer.
     fn answer(&mut self, request: &Request, answer: Outgoing<'_>) -> impl Future<Output = Result<(), Gone>> + Send;
 }
@@ -63,6 +73,7 @@ pub(crate) async fn exchange<S: Side>(conn: &Arc<Conn>, request: &Request, side:
         Reply::Flow(Flow::Hold) => Err(side.gone().await),
         Reply::Flow(Flow::On) => answer(request, side, scripted).await,
         Reply::Flow(Flow::Answer(chosen)) => answer(request, side, &chosen).await,
+        Reply::Upstream(flight) if flight.status() == 101 => side.tunnel(request, *flight).await.map(|()| 101),
         Reply::Upstream(flight) => {
             let outgoing = Outgoing::of_upstream(*flight, scripted);
             let status = outgoing.status;
@@ -192,7 +203,8 @@ async fn pass_on<S: Side>(
     }
     conn.log.processed_now(conn.number, request);
     let length = whole.then_some(taken.bytes);
-    let mut flight = match upstream.open(&request.head, length).await {
+    let wish = side.wish(request);
+    let mut flight = match upstream.open(&request.head, length, wish.as_deref()).await {
         Ok(flight) => flight,
         Err(error) => return Ok(failed(conn, &error)),
     };

@@ -2,6 +2,7 @@
 
 pub(crate) mod parse;
 mod read;
+mod tunnel;
 mod write;
 
 pub(crate) use read::serve;

@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::conn::Conn;
 use crate::script::Link;
 use crate::socket::Socket;
 
@@ -20,7 +21,7 @@ const PIECE: usize = 16 * 1024;
 const UNDER_WAY: usize = 256;
 
 /// The connection's end of such a line.
-pub(crate) fn lay(socket: Arc<TcpStream>, link: Link) -> DuplexStream {
+pub(crate) fn lay(socket: Arc<TcpStream>, link: Link, conn: Arc<Conn>) -> DuplexStream {
     let (near, far) = tokio::io::duplex(64 * 1024);
     // It ends when the connection drops its end and all that is under way was delivered.
     tokio::spawn(async move {
@@ -34,13 +35,13 @@ pub(crate) fn lay(socket: Arc<TcpStream>, link: Link) -> DuplexStream {
         };
         tokio::select! {
             () = inbound => {}
-            _ = deliver(from_server, Socket::new(socket.clone()), link) => {}
+            _ = deliver(from_server, Socket::new(socket.clone()), link, &conn) => {}
         }
     });
     near
 }
 
-async fn deliver(mut from: ReadHalf<DuplexStream>, mut to: Socket, link: Link) -> io::Result<()> {
+async fn deliver(mut from: ReadHalf<DuplexStream>, mut to: Socket, link: Link, conn: &Conn) -> io::Result<()> {
     let (send, mut under_way) = mpsc::channel::<(Instant, Bytes)>(UNDER_WAY);
     let delay = Duration::from_millis(link.rtt_ms);
     let take = async move {
@@ -67,7 +68,12 @@ async fn deliver(mut from: ReadHalf<DuplexStream>, mut to: Socket, link: Link) -
                     free = free.max(Instant::now()) + takes;
                     tokio::time::sleep_until(free).await;
                 }
-                to.write_all(&slice).await?;
+                // A reset does not wait for a client that does not read.
+                tokio::select! {
+                    biased;
+                    written = to.write_all(&slice) => written?,
+                    () = conn.out.reset_without(|| 0) => return Err(io::ErrorKind::ConnectionReset.into()),
+                }
                 if link.slice_pause_ms > 0 {
                     tokio::time::sleep(Duration::from_millis(link.slice_pause_ms)).await;
                 }
@@ -75,6 +81,10 @@ async fn deliver(mut from: ReadHalf<DuplexStream>, mut to: Socket, link: Link) -
         }
         to.shutdown().await
     };
-    let ((), given) = tokio::join!(take, give);
-    given
+    tokio::pin!(take, give);
+    tokio::select! {
+        // Nothing more is taken than can be given.
+        given = &mut give => given,
+        () = &mut take => give.await,
+    }
 }

@@ -13,6 +13,9 @@ const ROOM: usize = 256 * 1024;
 /// queue grow for ever.
 const FULL: usize = 4 * ROOM;
 
+/// How long a client may take nothing of what is queued before a reset: more than a busy machine keeps one from reading.
+const PATIENCE: Duration = Duration::from_millis(100);
+
 /// How a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
@@ -67,7 +70,7 @@ impl Out {
         }
     }
 
-    /// Ends the connection after what is queued. The first ending counts.
+    /// Ends the connection after what is queued; with a reset, after what the client takes of it. The first ending counts.
     pub(crate) fn end(&self, ending: Ending) {
         self.queue.lock().ending.get_or_insert(ending);
         self.wake.notify_one();
@@ -76,6 +79,31 @@ impl Out {
 
     pub(crate) fn is_ending(&self) -> bool {
         self.queue.lock().ending.is_some()
+    }
+
+    pub(crate) fn is_resetting(&self) -> bool {
+        self.queue.lock().ending == Some(Ending::Reset)
+    }
+
+    /// Waits until the connection is to be reset, and then until there is no more of this progress: a reset waits for no client
+    /// that does not read, and takes nothing from one that does.
+    pub(crate) async fn reset_without(&self, progress: impl Fn() -> u64) {
+        loop {
+            let ended = self.room.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if self.is_resetting() {
+                break;
+            }
+            ended.await;
+        }
+        loop {
+            let before = progress();
+            tokio::time::sleep(PATIENCE).await;
+            if progress() == before {
+                return;
+            }
+        }
     }
 
     pub(crate) fn silence(&self) {

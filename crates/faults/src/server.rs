@@ -296,7 +296,7 @@ async fn connection(stream: TcpStream, shared: Shared) {
     match link {
         None => begin(conn, Socket::new(stream), tls, cut_tls).await,
         Some(link) => {
-            let line = link::lay(stream, link);
+            let line = link::lay(stream, link, conn.clone());
             begin(conn, line, tls, cut_tls).await;
         }
     }

@@ -43,7 +43,7 @@ const HOP_BY_HOP: [&[u8]; 10] = [
     b"upgrade",
 ];
 
-trait Io: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
+pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Sync + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Sync + Unpin> Io for T {}
 
@@ -98,14 +98,22 @@ impl Upstream {
         Ok(Self { host: host.to_owned(), port, prefix, tls, keep_host, idle: Mutex::default() })
     }
 
-    /// Sends the head of a request. `length`: of its body, where known.
-    pub(crate) async fn open(self: &Arc<Self>, head: &Head, length: Option<u64>) -> io::Result<Flight> {
+    /// Sends the head of a request. `length`: of its body, where known. `upgrade`: the protocol that the client asks for.
+    pub(crate) async fn open(
+        self: &Arc<Self>,
+        head: &Head,
+        length: Option<u64>,
+        upgrade: Option<&str>,
+    ) -> io::Result<Flight> {
         let mut text = format!("{} {}{} HTTP/1.1\r\n", head.method, self.prefix, head.path).into_bytes();
         let host = if self.keep_host && !head.authority.is_empty() { head.authority.clone() } else { self.address() };
         text.extend(format!("host: {host}\r\n").bytes());
         let told = head.value("content-length").is_some();
         for field in head.fields.iter().filter(|field| passes(field)) {
             push(&mut text, field);
+        }
+        if let Some(protocol) = upgrade {
+            text.extend(format!("connection: upgrade\r\nupgrade: {protocol}\r\n").bytes());
         }
         let chunked = match length {
             _ if told => false,
@@ -128,6 +136,7 @@ impl Upstream {
             upstream: self.clone(),
             buffer: BytesMut::new(),
             head_only: head.method == "HEAD",
+            upgrades: upgrade.is_some(),
             chunked,
             uploaded: length == Some(0),
             status: 0,
@@ -193,6 +202,8 @@ pub(crate) struct Flight {
     upstream: Arc<Upstream>,
     buffer: BytesMut,
     head_only: bool,
+    /// The client asks for another protocol.
+    upgrades: bool,
     /// The request's body is sent in chunks.
     chunked: bool,
     uploaded: bool,
@@ -252,6 +263,11 @@ impl Flight {
         }
     }
 
+    /// The connection, which speaks another protocol now, and what came of that already.
+    pub(crate) fn into_connection(self) -> Option<(BytesMut, Box<dyn Io>)> {
+        Some((self.buffer, self.io?))
+    }
+
     /// Waits for the head of the answer. Loses nothing when dropped.
     pub(crate) async fn head(&mut self) -> io::Result<()> {
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, format!("the upstream sent {what}"));
@@ -262,6 +278,10 @@ impl Flight {
             };
             let status = head.first.split(' ').nth(1).and_then(|status| status.parse().ok());
             self.status = status.ok_or_else(|| invalid(format!("the status line {:?}", head.first)))?;
+            if self.status == 101 && self.upgrades {
+                self.fields = head.fields;
+                return Ok(());
+            }
             if (100..200).contains(&self.status) {
                 continue;
             }

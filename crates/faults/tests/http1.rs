@@ -6,7 +6,7 @@ mod support;
 
 use std::time::Duration;
 
-use oncebox_faults::{Answer, Fault, Framing, Moment, Rule, Script};
+use oncebox_faults::{Answer, Fault, Framing, Link, Log, Moment, Rule, Script};
 use support::*;
 
 fn answering(answer: Answer) -> Script {
@@ -188,4 +188,22 @@ async fn a_client_that_breaks_http1_is_told_and_noted() {
     let (answer, end) = http1(&server, "GET  / HTTP/1.1\r\n\r\n").await;
     assert_eq!((answer.lines().next(), end), (Some("HTTP/1.1 400 Bad Request"), End::Fin));
     assert_eq!(server.log().totals().violations, 1);
+}
+
+#[tokio::test]
+async fn a_reset_does_not_wait_for_a_client_that_does_not_read() {
+    for link in [None, Some(Link { rtt_ms: 1, ..Link::default() })] {
+        let mut script =
+            Script::new().answer(Answer::default().size(64 << 20)).rule(Rule::at(Moment::Age(300)).does(Fault::Reset));
+        if let Some(link) = link {
+            script = script.rule(Rule::at(Moment::Connect).does(Fault::Link(link)));
+        }
+        let server = serve(script).await;
+        let mut raw = Raw::connect(server.addr()).await;
+        raw.write(GET).await;
+        let is_over = |log: &Log| log.connections().first().is_some_and(|record| record.ended.is_some());
+        assert!(server.log().wait_until(LONG, is_over).await, "it waits");
+        assert_eq!(server.log().connections()[0].ended.as_deref(), Some("reset"));
+        assert_eq!(raw.rest().await.1, End::Reset);
+    }
 }

@@ -656,3 +656,40 @@ async fn rules_choose_by_connection_in_rounds() {
     assert_eq!(seen, ["goaway", "goaway", "reset", "503", "goaway", "goaway", "reset", "503"]);
     assert_eq!((server.log().heads("a"), server.log().processed("a")), (6, 0));
 }
+
+/// A request whose header block begins with these bytes.
+async fn get_with(raw: &mut Raw, stream: u32, begin: &[u8]) {
+    let block = [begin, &block("GET", "/", "")[..]].concat();
+    raw.send(frame(HEADERS, END_STREAM | END_HEADERS, stream, block)).await;
+}
+
+/// RFC 7541, section 4.2, and RFC 9113, section 6.5.3: a smaller table is one from when the client has acknowledged it.
+#[tokio::test]
+async fn a_smaller_header_table_is_one_when_it_was_acknowledged() {
+    const METHOD: &[u8] = &[0x42, 3, b'P', b'U', b'T'];
+    const FROM_TABLE: &[u8] = &[0xbe];
+    let none = Settings { header_table_size: Some(0), ..Settings::none() };
+    let server = serve(Script::new().settings(none)).await;
+    let mut raw = Raw::connect(server.addr()).await;
+    raw.preface().await;
+    let settings = raw.read().await.unwrap();
+    assert_eq!((settings.kind, &settings.payload[..]), (SETTINGS, &[0, 1, 0, 0, 0, 0][..]));
+    let put =
+        |begin: &[u8]| [begin, &block("GET", "/", "")[..1], &block("GET", "/", "")[block_method_end()..]].concat();
+    raw.send(frame(HEADERS, END_STREAM | END_HEADERS, 1, put(METHOD))).await;
+    raw.expect_ok(1).await;
+    raw.send(frame(HEADERS, END_STREAM | END_HEADERS, 3, put(FROM_TABLE))).await;
+    raw.expect_ok(3).await;
+    assert_eq!(server.log().all_tries().iter().map(|a_try| a_try.method.as_str()).collect::<Vec<_>>(), ["PUT", "PUT"]);
+    raw.send(frame(SETTINGS, ACK, 0, [])).await;
+    get_with(&mut raw, 5, &[0x20]).await;
+    raw.expect_ok(5).await;
+    raw.send(frame(HEADERS, END_STREAM | END_HEADERS, 7, put(FROM_TABLE))).await;
+    let end = raw.read().await.unwrap();
+    assert_eq!((end.kind, end.payload[7]), (GOAWAY, 9), "{end:?}");
+}
+
+/// Where the literal method of [`block`] ends.
+fn block_method_end() -> usize {
+    1 + 1 + 1 + ":method".len() + 1 + "GET".len()
+}

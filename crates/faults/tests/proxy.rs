@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use oncebox_faults::{Answer, ErrorCode, Fault, Framing, LastId, Link, Moment, Rule, Script, Server};
 use support::*;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 async fn proxy(script: Script, behind: &Server) -> Server {
     Server::builder(script).proxy_to(&behind.url("")).start().await.unwrap()
@@ -177,4 +178,61 @@ async fn a_client_that_gives_up_frees_the_server_behind() {
     assert!(behind.log().wait_until(LONG, |log| log.processed("a") == 1).await);
     raw.send(rst_stream(1, 8)).await;
     assert!(behind.log().wait_until(LONG, |log| log.totals().connections_open == 0).await);
+}
+
+/// A server that changes its protocol, and then says everything again, until it hears an end.
+async fn echo() -> (String, tokio::task::JoinHandle<String>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let served = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(socket.read_u8().await.unwrap());
+        }
+        socket.write_all(b"HTTP/1.1 101 Go\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\nhi ").await.unwrap();
+        let mut piece = [0; 100];
+        while let Ok(read @ 1..) = socket.read(&mut piece).await {
+            socket.write_all(&piece[..read]).await.unwrap();
+        }
+        socket.write_all(b"bye").await.unwrap();
+        String::from_utf8(head).unwrap()
+    });
+    (url, served)
+}
+
+const UPGRADE: &str = "GET /socket HTTP/1.1\r\nhost: a\r\nconnection: keep-alive, Upgrade\r\nupgrade: echo\r\n\r\n";
+const UPGRADED: &str = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\nhi ";
+
+#[tokio::test]
+async fn a_connection_that_changes_its_protocol_is_carried_both_ways() {
+    let (url, served) = echo().await;
+    let proxy = Server::builder(Script::new()).proxy_to(&url).start().await.unwrap();
+    let mut raw = Raw::connect(proxy.addr()).await;
+    raw.write(UPGRADE).await;
+    assert_eq!(raw.exactly(UPGRADED.len()).await, UPGRADED.as_bytes());
+    for _ in 0..3 {
+        raw.write("hello").await;
+        assert_eq!(raw.exactly(5).await, b"hello");
+    }
+    raw.socket.shutdown().await.unwrap();
+    assert_eq!(raw.rest().await, (b"bye".to_vec(), End::Fin));
+    let asked = served.await.unwrap();
+    assert!(asked.contains("\r\nconnection: upgrade\r\nupgrade: echo\r\n"), "{asked}");
+    assert!(proxy.log().wait_until(LONG, |log| log.totals().connections_open == 0).await);
+    assert_eq!(proxy.log().all_tries()[0].status, Some(101));
+}
+
+#[tokio::test]
+async fn a_connection_that_changed_its_protocol_breaks_as_scripted() {
+    let (url, served) = echo().await;
+    let at = Moment::BytesOut(UPGRADED.len() as u64 + 3);
+    let script = Script::new().rule(Rule::at(at).does(Fault::Reset));
+    let proxy = Server::builder(script).proxy_to(&url).start().await.unwrap();
+    let mut raw = Raw::connect(proxy.addr()).await;
+    raw.write(UPGRADE).await;
+    raw.exactly(UPGRADED.len()).await;
+    raw.write("hello").await;
+    assert_eq!(raw.rest().await, (b"hel".to_vec(), End::Reset));
+    served.await.unwrap();
 }

@@ -99,9 +99,10 @@ async fn write(conn: &Arc<Conn>, mut writer: Writer) -> &'static str {
     loop {
         let end = match conn.out.next().await {
             Step::End(end) => end,
-            Step::Write(bytes) => match write_bytes(conn, &mut writer, &bytes, &mut passed).await {
+            Step::Write(bytes) => match at_most_until_reset(conn, &mut writer, &bytes, &mut passed).await {
                 Ok(None) => continue,
                 Ok(Some(end)) => end,
+                Err(_) if conn.out.is_resetting() => Ending::Reset,
                 Err(_) => {
                     conn.out.end(Ending::Close);
                     return "the client stopped reading";
@@ -111,6 +112,21 @@ async fn write(conn: &Arc<Conn>, mut writer: Writer) -> &'static str {
         conn.out.end(end);
         finish(conn, &mut writer, end).await;
         return end.name();
+    }
+}
+
+/// Writes all of it, or, once the connection is to be reset, what the client still takes.
+async fn at_most_until_reset(
+    conn: &Arc<Conn>,
+    writer: &mut Writer,
+    bytes: &[u8],
+    passed: &mut usize,
+) -> io::Result<Option<Ending>> {
+    let progress = || conn.bytes_out.load(Ordering::Relaxed);
+    tokio::select! {
+        biased;
+        written = write_bytes(conn, writer, bytes, passed) => written,
+        () = conn.out.reset_without(progress) => Ok(Some(Ending::Reset)),
     }
 }
 
@@ -126,11 +142,13 @@ async fn write_bytes(
         let before = conn.bytes_out.load(Ordering::Relaxed);
         let next = engine.bytes_out.get(*passed).copied();
         let room = next.map_or(bytes.len(), |next| usize::try_from(next - before).unwrap_or(usize::MAX));
-        let (now, rest) = bytes.split_at(room.min(bytes.len()));
-        writer.write_all(now).await?;
+        let written = match writer.write(&bytes[..room.min(bytes.len())]).await? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => written,
+        };
         writer.flush().await?;
-        bytes = rest;
-        let total = before + now.len() as u64;
+        bytes = &bytes[written..];
+        let total = before + written as u64;
         conn.bytes_out.store(total, Ordering::Relaxed);
         if next == Some(total) {
             *passed += 1;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::parse::{self, Decoder, RawHead, Step};
+use super::tunnel;
 use crate::answering::Outgoing;
 use crate::conn::Conn;
 use crate::engine::Request;
@@ -14,6 +15,7 @@ use crate::head::Head;
 use crate::inbound::Inbound;
 use crate::out::Ending;
 use crate::script::{Moment, Version};
+use crate::upstream::Flight;
 
 /// What may come in beyond the request that is being answered.
 const MOST_AHEAD: usize = 64 * 1024;
@@ -100,7 +102,7 @@ fn request(raw: &RawHead) -> Result<(Head, Decoder), String> {
 
 pub(super) struct RequestSide<'a> {
     pub(super) conn: &'a Arc<Conn>,
-    inbound: &'a mut Inbound,
+    pub(super) inbound: &'a mut Inbound,
     body: Decoder,
     /// The client waits for `100 Continue`.
     expects: bool,
@@ -151,6 +153,14 @@ impl Side for RequestSide<'_> {
             }
         }
         std::future::pending().await
+    }
+
+    fn wish(&self, request: &Request) -> Option<String> {
+        tunnel::wish(&request.head)
+    }
+
+    async fn tunnel(&mut self, request: &Request, flight: Flight) -> Result<(), Gone> {
+        self.carry(request, flight).await
     }
 
     async fn answer(&mut self, request: &Request, answer: Outgoing<'_>) -> Result<(), Gone> {

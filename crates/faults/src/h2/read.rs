@@ -266,9 +266,7 @@ async fn on_reset(conn: &Arc<Conn>, id: u32, code: ErrorCode) {
 fn on_settings(conn: &Arc<Conn>, head: FrameHead, payload: &[u8]) -> Result<(), Wrong> {
     let mut state = conn.h2.state.lock();
     if head.has(flag::ACK) {
-        if let Some(Some(cap)) = state.caps.pop_front() {
-            state.cap = Some(cap);
-        }
+        state.acknowledged();
         return Ok(());
     }
     for row in payload.chunks_exact(6) {

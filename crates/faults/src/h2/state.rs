@@ -49,8 +49,8 @@ pub(super) struct State {
     /// PINGs that were sent and not acknowledged: whether a GOAWAY had been sent before each.
     pub(super) pings: VecDeque<bool>,
     pub(super) when_done: Option<Ending>,
-    /// Stream caps of the SETTINGS that were sent and not acknowledged.
-    pub(super) caps: VecDeque<Option<u32>>,
+    /// The SETTINGS that were sent and not acknowledged.
+    pub(super) unacknowledged: VecDeque<Announced>,
     /// The stream cap that the client has acknowledged.
     pub(super) cap: Option<u32>,
     /// What is left of the connection's window for our DATA.
@@ -64,6 +64,15 @@ pub(super) struct State {
     /// Bytes of DATA that were used and not given back to the connection's window.
     pub(super) credit: u32,
     pub(super) credit_at: u32,
+}
+
+/// What SETTINGS say that holds from when the client has acknowledged them.
+#[derive(Clone, Copy)]
+pub(super) struct Announced {
+    /// SETTINGS_MAX_CONCURRENT_STREAMS.
+    pub(super) cap: Option<u32>,
+    /// SETTINGS_HEADER_TABLE_SIZE.
+    pub(super) table: Option<u32>,
 }
 
 /// One stream.
@@ -137,7 +146,7 @@ impl H2 {
             goaway_seen: false,
             pings: VecDeque::new(),
             when_done: None,
-            caps: VecDeque::new(),
+            unacknowledged: VecDeque::new(),
             cap: None,
             send_window: DEFAULT_WINDOW,
             client_window: DEFAULT_WINDOW,
@@ -209,7 +218,18 @@ impl State {
     /// The window that the client may believe a new stream to have.
     pub(super) fn receive_window(&self) -> i64 {
         // Until it has acknowledged our SETTINGS, it may not have read them.
-        if self.caps.is_empty() { self.stream_window } else { self.stream_window.max(DEFAULT_WINDOW) }
+        if self.unacknowledged.is_empty() { self.stream_window } else { self.stream_window.max(DEFAULT_WINDOW) }
+    }
+
+    /// The client has acknowledged the oldest SETTINGS that it had not.
+    pub(super) fn acknowledged(&mut self) {
+        let Some(Announced { cap, table }) = self.unacknowledged.pop_front() else { return };
+        self.cap = cap.or(self.cap);
+        if let Some(table) = table {
+            // It may have read of more already.
+            let later = self.unacknowledged.iter().filter_map(|later| later.table).max();
+            self.decoder.allow(table.max(later.unwrap_or(0)) as usize);
+        }
     }
 
     /// Whether a stream with this id is ignored: a GOAWAY said so.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::frame::{self, flag, kind, setting};
-use super::state::Stream;
+use super::state::{Announced, Stream};
 use crate::answering::{Outgoing, Source};
 use crate::conn::{Conn, Flow};
 use crate::engine::Request;
@@ -27,9 +27,10 @@ impl Conn {
         let mut values: Vec<(u16, u32)> = named.iter().filter_map(|(id, value)| Some((*id, (*value)?))).collect();
         values.extend(settings.other.iter().map(|(id, value)| (*id, *value)));
         let mut state = self.h2.state.lock();
-        state.caps.push_back(settings.max_concurrent_streams);
-        if let Some(size) = settings.header_table_size {
-            state.decoder.allow(size as usize);
+        let (cap, table) = (settings.max_concurrent_streams, settings.header_table_size);
+        state.unacknowledged.push_back(Announced { cap, table });
+        if let Some(size) = table {
+            state.decoder.offer(size as usize);
         }
         if let Some(size) = settings.max_frame_size {
             state.frame_size = state.frame_size.max(size as usize);

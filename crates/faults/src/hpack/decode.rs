@@ -43,10 +43,16 @@ impl Decoder {
         Self { dynamic: VecDeque::new(), size: 0, limit: 4096.min(allowed), allowed }
     }
 
-    /// SETTINGS_HEADER_TABLE_SIZE as announced to the client.
+    /// SETTINGS_HEADER_TABLE_SIZE as announced to the client, which may use more from when it has read it.
+    pub(crate) fn offer(&mut self, allowed: usize) {
+        self.allowed = self.allowed.max(allowed);
+    }
+
+    /// The client has acknowledged what it was announced: only now must it use less (RFC 7541, section 4.2).
     pub(crate) fn allow(&mut self, allowed: usize) {
         self.allowed = allowed;
-        self.shrink_to(self.limit.min(allowed));
+        self.limit = self.limit.min(allowed);
+        self.shrink_to(self.limit);
     }
 
     pub(crate) fn decode(&mut self, mut block: &[u8]) -> Result<Vec<Field>, HpackError> {

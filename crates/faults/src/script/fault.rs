@@ -55,7 +55,7 @@ pub enum Fault {
     CloseUnread,
     /// FIN without TLS's close_notify: the client cannot tell the end from a cut.
     CloseWithoutNotify,
-    /// A TCP reset: what is queued is lost.
+    /// A TCP reset. What is queued goes before it as long as the client reads; one that takes nothing for 100 ms loses it.
     Reset,
 
     /// The quality of the line, from here on. Only at [`Connect`](crate::Moment::Connect).
