@@ -149,7 +149,11 @@ const USES: [(&str, &str); 62] = [
          URL can hold it",
     ),
     ("proxy --max-calls 0", "--max-calls \"0\": it must be a whole number from 1 to 1048576"),
-    ("proxy --port 0 --allow-host http://x", "allow_host is \"http://x\": it must be a host name"),
+    (
+        "proxy --port 0 --allow-host http://x",
+        "allow_host is \"http://x\": it must be a host name without scheme, port or path, such as build-box.internal; addresses \
+         are let in by the address to listen on",
+    ),
     ("proxy --sandbox-retries 2000", "--sandbox-retries \"2000\": it must be a whole number from 0 to 1000"),
     (
         "template build t -f /no/such",
