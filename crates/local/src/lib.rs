@@ -167,6 +167,9 @@ mod server;
 mod signature;
 mod state;
 mod store;
+#[cfg(test)]
+mod unwritten;
+mod uses;
 mod volumes;
 
 pub use confined::{Isolation, Network};

@@ -26,6 +26,7 @@ use crate::removal::remove_tree;
 use crate::signature::{FilesQuery, Operation};
 use crate::state::State;
 use crate::store::{Records, Store, StoreError};
+use crate::uses::Use;
 
 pub(crate) use copy::copy_tree;
 pub(crate) use lifecycle::PauseError;
@@ -43,6 +44,8 @@ pub(crate) struct Blueprint {
     pub(crate) record: SandboxRecord,
     /// A folder whose copy it begins with. Nobody may change it meanwhile.
     pub(crate) files: Option<PathBuf>,
+    /// What must not be removed until the sandbox is there: those files, and its volumes.
+    pub(crate) uses: Vec<Arc<Use>>,
 }
 
 /// All sandboxes of a server.
@@ -229,7 +232,7 @@ impl Registry {
             }
             table.sandboxes.insert(id.clone(), None);
         }
-        let registry = Arc::clone(self);
+        let (registry, uses) = (Arc::clone(self), blueprint.uses.clone());
         // In a task of its own: a client that goes away must not leave a half-made sandbox behind.
         let started = tokio::spawn(async move {
             let started = registry.make(&id, blueprint, place).await;
@@ -237,7 +240,7 @@ impl Registry {
                 registry.table.lock().sandboxes.remove(&id);
                 remove(registry.state.sandbox(&id)).await;
             }
-            drop(starting);
+            drop((starting, uses));
             started
         });
         started.await.map_err(io::Error::other)?
@@ -249,7 +252,7 @@ impl Registry {
         blueprint: Blueprint,
         place: OwnedSemaphorePermit,
     ) -> Result<Arc<Sandbox>, CreateError> {
-        let Blueprint { record, files } = blueprint;
+        let Blueprint { record, files, .. } = blueprint;
         let directory = self.state.sandbox(id);
         match files {
             None => tokio::fs::create_dir(&directory).await?,
@@ -277,17 +280,48 @@ impl Registry {
         Ok(sandbox)
     }
 
-    /// Writes down what is known of a sandbox.
-    pub(crate) async fn save(&self, sandbox: &Arc<Sandbox>) -> Result<(), StoreError> {
-        let sandbox = Arc::clone(sandbox);
-        let save = move |draft: &mut crate::store::Draft<'_, SandboxRecord>| {
+    /// Changes what is known of a sandbox. It is written down first: where that fails, nothing has changed. Once begun it is
+    /// done, even if the caller stops waiting.
+    pub(crate) async fn edit(
+        self: &Arc<Self>,
+        sandbox: &Arc<Sandbox>,
+        change: impl FnOnce(&mut SandboxRecord) + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let (registry, sandbox) = (Arc::clone(self), Arc::clone(sandbox));
+        let edited = tokio::spawn(async move { registry.edit_now(&sandbox, change).await });
+        edited.await.map_err(StoreError::of)?
+    }
+
+    /// The same for those who are not stopped.
+    async fn edit_now(
+        &self,
+        sandbox: &Sandbox,
+        change: impl FnOnce(&mut SandboxRecord) + Send,
+    ) -> Result<(), StoreError> {
+        let _turn = sandbox.editing.lock().await;
+        let mut record = sandbox.record();
+        change(&mut record);
+        let (id, written) = (sandbox.id.clone(), record.clone());
+        let write = move |draft: &mut crate::store::Draft<'_, SandboxRecord>| {
             // One that was killed meanwhile is not written down again.
-            if draft.get(&sandbox.id).is_some() {
-                draft.put(sandbox.id.clone(), sandbox.record());
+            if draft.get(&id).is_some() {
+                draft.put(id, written);
             }
             Ok(())
         };
-        self.records.change(save).await
+        self.records.change(write).await?;
+        sandbox.set(record);
+        Ok(())
+    }
+
+    /// Changes what is known of a sandbox, since it is so, whether it can be written down or not.
+    async fn edit_anyhow(&self, sandbox: &Sandbox, change: impl Fn(&mut SandboxRecord) + Send + Sync) {
+        if let Err(error) = self.edit_now(sandbox, &change).await {
+            tracing::warn!(id = %sandbox.id, %error, "its record was not written");
+            let mut record = sandbox.record();
+            change(&mut record);
+            sandbox.set(record);
+        }
     }
 
     /// Tells of what happened to a sandbox: in its log, and to those who listen for events.
@@ -406,6 +440,12 @@ impl Registry {
 
     fn workshops(&self) -> Vec<Arc<Confined>> {
         self.table.lock().workshops.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Lets no sandbox start as long as what is returned is kept.
+    #[cfg(test)]
+    pub(crate) async fn hold_starts(&self) -> tokio::sync::OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.starting).write_owned().await
     }
 
     fn is_closed(&self) -> bool {

@@ -29,7 +29,12 @@ impl StoreError {
 
 /// Where records are written; nowhere, for a server that keeps nothing.
 #[derive(Clone, Default)]
-pub(crate) struct Store(Option<Arc<Mutex<Option<Database>>>>);
+pub(crate) struct Store {
+    database: Option<Arc<Mutex<Option<Database>>>>,
+    /// How many writes succeed before one fails.
+    #[cfg(test)]
+    writes_left: Arc<Mutex<Option<usize>>>,
+}
 
 impl Store {
     /// A store in this file, which is made if it is missing. Blocks.
@@ -39,24 +44,28 @@ impl Store {
         // So that reading finds the table.
         begin.open_table(TABLE).map_err(StoreError::of)?;
         begin.commit().map_err(StoreError::of)?;
-        Ok(Self(Some(Arc::new(Mutex::new(Some(database))))))
+        Ok(Self {
+            database: Some(Arc::new(Mutex::new(Some(database)))),
+            #[cfg(test)]
+            writes_left: Arc::default(),
+        })
     }
 
     /// Whether records outlive the server.
     pub(crate) fn is_kept(&self) -> bool {
-        self.0.is_some()
+        self.database.is_some()
     }
 
     /// Lets go of the file. What is to be written after this is refused.
     pub(crate) fn close(&self) {
-        if let Some(database) = &self.0 {
+        if let Some(database) = &self.database {
             database.lock().take();
         }
     }
 
     fn load<T: DeserializeOwned>(&self, kind: &str) -> Result<BTreeMap<String, T>, StoreError> {
         let mut all = BTreeMap::new();
-        let Some(database) = &self.0 else { return Ok(all) };
+        let Some(database) = &self.database else { return Ok(all) };
         let database = database.lock();
         let database = database.as_ref().ok_or_else(closed)?;
         let read = database.begin_read().map_err(StoreError::of)?;
@@ -74,7 +83,9 @@ impl Store {
     }
 
     fn write<T: Serialize>(&self, kind: &str, changes: &[(String, Option<T>)]) -> Result<(), StoreError> {
-        let Some(database) = &self.0 else { return Ok(()) };
+        let Some(database) = &self.database else { return Ok(()) };
+        #[cfg(test)]
+        self.may_write()?;
         let database = database.lock();
         let database = database.as_ref().ok_or_else(closed)?;
         let write = database.begin_write().map_err(StoreError::of)?;
@@ -94,6 +105,21 @@ impl Store {
             }
         }
         write.commit().map_err(StoreError::of)
+    }
+}
+
+#[cfg(test)]
+impl Store {
+    /// Lets so many writes succeed, and fails those that follow.
+    pub(crate) fn fail_after(&self, writes: usize) {
+        *self.writes_left.lock() = Some(writes);
+    }
+
+    fn may_write(&self) -> Result<(), StoreError> {
+        let mut left = self.writes_left.lock();
+        let Some(left) = &mut *left else { return Ok(()) };
+        *left = left.checked_sub(1).ok_or_else(|| StoreError("no space left, as a test wants it".to_owned()))?;
+        Ok(())
     }
 }
 

@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids;
 use crate::refusal::Refusal;
-use crate::registry::{Registry, remove};
-use crate::store::{Records, Store, StoreError};
+use crate::registry::{MountedVolume, Registry, remove};
+use crate::store::{Draft, Records, Store, StoreError};
+use crate::uses::{Use, Uses};
 
 /// Most volumes of a server.
 const MAX_VOLUMES: usize = 1000;
@@ -31,20 +32,41 @@ pub(crate) struct VolumeRecord {
 pub(crate) struct Volumes {
     records: Records<VolumeRecord>,
     registry: Arc<Registry>,
+    /// Those that sandboxes are being made with.
+    uses: Uses,
 }
 
 impl Volumes {
     /// The volumes that the store has. Blocks.
     pub(crate) fn open(registry: Arc<Registry>, store: &Store) -> Result<Self, StoreError> {
-        Ok(Self { records: Records::open(store, "volume")?, registry })
+        Ok(Self { records: Records::open(store, "volume")?, registry, uses: Uses::default() })
     }
 
     pub(crate) fn get(&self, id: &str) -> Option<VolumeRecord> {
         self.records.get(id)
     }
 
-    pub(crate) fn by_name(&self, name: &str) -> Option<VolumeRecord> {
-        self.records.find(|volume| volume.name == name)
+    /// The volumes of these names. None of them is deleted as long as its use is kept.
+    pub(crate) async fn named(&self, names: Vec<String>) -> Result<Vec<(VolumeRecord, Use)>, Refusal> {
+        let uses = self.uses.clone();
+        // As a change, since deleting is one: they follow one another.
+        let find = move |draft: &mut Draft<'_, VolumeRecord>| {
+            let each = names.into_iter().map(|name| {
+                let found = draft.all().map(|(_, volume)| volume).find(|volume| volume.name == name).cloned();
+                let unknown = || Refusal::not_found(format!("volume '{}' not found", name.escape_debug()));
+                let volume = found.ok_or_else(unknown)?;
+                let used = uses.take(&volume.id);
+                Ok((volume, used))
+            });
+            each.collect()
+        };
+        self.records.change(find).await
+    }
+
+    /// Whether a sandbox is being made with one of them.
+    #[cfg(test)]
+    pub(crate) fn are_being_used(&self, id: &str) -> bool {
+        self.uses.has(id)
     }
 
     /// All of them, by id.
@@ -87,11 +109,19 @@ impl Volumes {
 
     /// Removes a volume with all that is in it; `false` if there was none.
     pub(crate) async fn delete(&self, id: &str) -> Result<bool, Refusal> {
-        let shows = |volumes: &[crate::registry::MountedVolume]| volumes.iter().any(|volume| volume.volume_id == id);
-        if let Some(sandbox) = self.registry.all().into_iter().find(|sandbox| shows(&sandbox.record().volumes)) {
-            return Err(Refusal::conflict(format!("the volume is in use by sandbox {}", sandbox.id)));
-        }
-        if self.records.take(id).await?.is_none() {
+        let (registry, uses, key) = (Arc::clone(&self.registry), self.uses.clone(), id.to_owned());
+        let take = move |draft: &mut Draft<'_, VolumeRecord>| {
+            // In this order: a sandbox is there before it is no longer being made.
+            if uses.has(&key) {
+                return Err(Refusal::conflict("the volume is in use by a sandbox that is being made"));
+            }
+            let shows = |volumes: &[MountedVolume]| volumes.iter().any(|volume| volume.volume_id == key);
+            if let Some(sandbox) = registry.all().into_iter().find(|sandbox| shows(&sandbox.record().volumes)) {
+                return Err(Refusal::conflict(format!("the volume is in use by sandbox {}", sandbox.id)));
+            }
+            Ok(draft.take(&key))
+        };
+        if self.records.change(take).await?.is_none() {
             return Ok(false);
         }
         remove(self.registry.state().volume(id)).await;

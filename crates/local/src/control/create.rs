@@ -1,6 +1,7 @@
 //! Making sandboxes.
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -19,6 +20,7 @@ use crate::confined::Isolation;
 use crate::refusal::Refusal;
 use crate::registry::{Blueprint, CreateError, Lifecycle, MountedVolume, Sandbox, SandboxRecord, after, remove};
 use crate::rpc::Envd;
+use crate::uses::Use;
 
 const DEFAULT_LIFETIME: i64 = 300;
 const DEFAULT_LIFETIME_V1: i64 = 15;
@@ -41,7 +43,7 @@ pub(super) async fn create(
     let lifecycle = lifecycle(&new, lifetime)?;
     let env = new.env_vars.unwrap_or_default();
     check_env(&env)?;
-    let volumes = volumes(&control, &new.volume_mounts.unwrap_or_default())?;
+    let (volumes, mut uses) = volumes(&control, &new.volume_mounts.unwrap_or_default()).await?;
     let source = control.templates.resolve(&new.template_id)?;
     let mut record = SandboxRecord::new(source.template_id.clone(), lifecycle);
     record.alias.clone_from(&source.alias);
@@ -52,7 +54,8 @@ pub(super) async fn create(
     record.network = new.network;
     record.volumes = volumes;
     let files = source.build.as_ref().map(|build| control.registry.state().template(build));
-    let made = control.registry.create(Blueprint { record, files }).await;
+    uses.extend(source.used.clone());
+    let made = control.registry.create(Blueprint { record, files, uses }).await;
     let sandbox = made.map_err(create_refusal)?;
     if let Err(why) = boot(&sandbox, &source.settings).await {
         // Not the 503 that says that nothing was changed: the sandbox is there.
@@ -110,7 +113,9 @@ pub(super) async fn fork(
     let mut record = sandbox.record();
     record.lifecycle.lifetime = lifetime;
     record.paused = None;
-    let registry = std::sync::Arc::clone(&control.registry);
+    let registry = Arc::clone(&control.registry);
+    let names = record.volumes.iter().map(|volume| volume.name.clone()).collect();
+    let uses: Vec<Arc<Use>> = control.volumes.named(names).await?.into_iter().map(|(_, used)| Arc::new(used)).collect();
     // In a task of its own: the copy is removed even if the client goes away.
     let forked = tokio::spawn(async move {
         let files = registry.copy_files(&sandbox).await?;
@@ -119,7 +124,7 @@ pub(super) async fn fork(
             let mut record = record.clone();
             record.started_at = jiff::Timestamp::now();
             record.end_at = after(lifetime);
-            made.push(registry.create(Blueprint { record, files: Some(files.clone()) }).await);
+            made.push(registry.create(Blueprint { record, files: Some(files.clone()), uses: uses.clone() }).await);
         }
         remove(files).await;
         Ok::<_, Refusal>(made)
@@ -168,9 +173,9 @@ fn check_env(env: &EnvVars) -> Result<(), Refusal> {
     }
 }
 
-fn volumes(control: &Control, mounts: &[VolumeMount]) -> Result<Vec<MountedVolume>, Refusal> {
+async fn volumes(control: &Control, mounts: &[VolumeMount]) -> Result<(Vec<MountedVolume>, Vec<Arc<Use>>), Refusal> {
     if mounts.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Vec::new()));
     }
     if control.registry.isolation() == Isolation::None {
         return Err(Refusal::bad_request("volumeMounts need isolated sandboxes: this server was started without"));
@@ -178,11 +183,10 @@ fn volumes(control: &Control, mounts: &[VolumeMount]) -> Result<Vec<MountedVolum
     if mounts.len() > MAX_VOLUMES {
         return Err(Refusal::bad_request(format!("a sandbox has at most {MAX_VOLUMES} volumes")));
     }
-    let mut volumes: Vec<MountedVolume> = Vec::new();
-    for mount in mounts {
-        let name = mount.name.escape_debug();
-        let volume = control.volumes.by_name(&mount.name);
-        let volume = volume.ok_or_else(|| Refusal::not_found(format!("volume '{name}' not found")))?;
+    let found = control.volumes.named(mounts.iter().map(|mount| mount.name.clone()).collect()).await?;
+    let (mut volumes, mut uses) = (Vec::<MountedVolume>::new(), Vec::new());
+    for (mount, (volume, used)) in mounts.iter().zip(found) {
+        uses.push(Arc::new(used));
         let path = mount_path(&mount.path)
             .ok_or_else(|| Refusal::bad_request(format!("'{}' is no place for a volume", mount.path.escape_debug())))?;
         if volumes.iter().any(|other| other.path == path) {
@@ -190,7 +194,7 @@ fn volumes(control: &Control, mounts: &[VolumeMount]) -> Result<Vec<MountedVolum
         }
         volumes.push(MountedVolume { volume_id: volume.id, name: mount.name.clone(), path });
     }
-    Ok(volumes)
+    Ok((volumes, uses))
 }
 
 /// An absolute path of names only, outside what a sandbox must have.

@@ -82,6 +82,18 @@ impl Control {
         }
     }
 
+    /// Whether a sandbox is being made with this volume.
+    #[cfg(test)]
+    pub(crate) fn is_making_with(&self, volume: &str) -> bool {
+        self.volumes.are_being_used(volume)
+    }
+
+    /// A template whose start command cannot be started.
+    #[cfg(test)]
+    pub(crate) async fn add_template_that_does_not_start(&self, name: &str) -> Result<(), StoreError> {
+        self.templates.add_broken(name).await
+    }
+
     /// Below which name the sandboxes are found.
     fn domain(&self) -> String {
         format!("localhost:{}", self.addr.port())

@@ -17,7 +17,7 @@ use super::create::{answer, check_network, create_refusal, lifetime};
 use super::{Control, ENVD_VERSION};
 use crate::events::Event;
 use crate::refusal::Refusal;
-use crate::registry::{PauseError, Sandbox};
+use crate::registry::{PauseError, Sandbox, SandboxRecord};
 
 /// How much longer a sandbox lives when it is connected to and nothing is said.
 const DEFAULT_CONNECT: i64 = 300;
@@ -114,8 +114,7 @@ pub(super) async fn set_timeout(
     let sandbox = running(&control, id)?;
     // Zero and less end it now; above that, the same bounds as at its making.
     let lifetime = if set.timeout <= 0 { Duration::ZERO } else { lifetime(set.timeout)? };
-    sandbox.end_in(lifetime);
-    control.registry.save(&sandbox).await?;
+    control.registry.edit(&sandbox, move |record| record.end_in(lifetime)).await?;
     control.registry.tell(&sandbox, Event::UPDATED);
     Ok(StatusCode::NO_CONTENT)
 }
@@ -131,8 +130,8 @@ pub(super) async fn refresh(
         return Err(Refusal::bad_request(format!("duration {duration} is not between 0 and {MAX_REFRESH} seconds")));
     }
     let sandbox = running(&control, id)?;
-    sandbox.live_at_least(Duration::from_secs(duration.unsigned_abs()));
-    control.registry.save(&sandbox).await?;
+    let lifetime = Duration::from_secs(duration.unsigned_abs());
+    control.registry.edit(&sandbox, move |record| record.live_at_least(lifetime)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -153,16 +152,17 @@ pub(super) async fn set_network(
         ..sandbox.record().network.unwrap_or_default()
     };
     check_network(Some(&network), update.allow_internet_access, control.registry.network_is_confined())?;
-    sandbox.edit(|record| {
+    let change = move |record: &mut SandboxRecord| {
         record.network = Some(network);
         record.allow_internet_access = update.allow_internet_access;
-    });
+    };
+    control.registry.edit(&sandbox, change).await?;
     // What is no longer granted ends before it is answered.
     let granted = control.registry.grants_egress(&sandbox.record());
     if let Ok(confined) = sandbox.confined() {
-        confined.set_egress(granted).await.map_err(|error| Refusal::internal(error.to_string()))?;
+        let failed = |error| Refusal::internal(format!("written down, and not in force yet: {error}"));
+        confined.set_egress(granted).await.map_err(failed)?;
     }
-    control.registry.save(&sandbox).await?;
     control.registry.tell(&sandbox, Event::UPDATED);
     Ok(StatusCode::NO_CONTENT)
 }

@@ -22,6 +22,7 @@ use crate::lifeline::Defaults;
 use crate::refusal::Refusal;
 use crate::registry::{Registry, remove};
 use crate::store::{Records, Store, StoreError};
+use crate::uses::{Use, Uses};
 
 pub(super) use build::boot;
 pub(super) use handlers::*;
@@ -84,6 +85,9 @@ pub(crate) struct BuildRecord {
     /// What it left for builds and sandboxes that begin with it.
     #[serde(default)]
     pub(crate) settings: Settings,
+    /// It was ready, and nothing leads to it any more: its files are gone.
+    #[serde(default)]
+    pub(crate) superseded: bool,
 }
 
 /// What a build leaves besides files.
@@ -118,6 +122,25 @@ impl TemplateRecord {
         self.builds.iter_mut().find(|build| build.id == id)
     }
 
+    /// Marks the builds that are ready and that no tag stands for: nothing can be made from them. Returns those that had
+    /// files until now, which [`Templates::remove_files`] removes once this is written down.
+    pub(super) fn supersede(&mut self) -> Vec<String> {
+        let Self { tags, builds, .. } = self;
+        let is_over = |build: &&mut BuildRecord| {
+            build.status == BuildStatus::Ready
+                && !build.superseded
+                && !tags.values().any(|tag| tag.build_id == build.id)
+        };
+        builds
+            .iter_mut()
+            .filter(is_over)
+            .map(|build| {
+                build.superseded = true;
+                build.id.clone()
+            })
+            .collect()
+    }
+
     /// The build that a tag stands for, if it can be used.
     pub(super) fn tagged(&self, tag: &str) -> Option<&BuildRecord> {
         let build = self.build(&self.tags.get(tag)?.build_id)?;
@@ -133,6 +156,8 @@ pub(crate) struct Source {
     /// The build whose files it gets; none for the base template.
     pub(crate) build: Option<String>,
     pub(crate) settings: Settings,
+    /// Keeps the build's files.
+    pub(crate) used: Option<Arc<Use>>,
 }
 
 /// All templates of a server.
@@ -143,6 +168,8 @@ pub(crate) struct Templates {
     pub(super) logs: Mutex<HashMap<String, Vec<BuildLogEntry>>>,
     /// One build at a time: they copy and unpack, and would only slow each other down.
     pub(super) building: tokio::sync::Semaphore,
+    /// Builds whose files are being copied.
+    uses: Uses,
 }
 
 impl Templates {
@@ -165,12 +192,19 @@ impl Templates {
             }
             Ok::<_, StoreError>(())
         })?;
-        Ok(Self { records, registry, logs: Mutex::default(), building: tokio::sync::Semaphore::new(1) })
+        Ok(Self {
+            records,
+            registry,
+            logs: Mutex::default(),
+            building: tokio::sync::Semaphore::new(1),
+            uses: Uses::default(),
+        })
     }
 
-    /// Whether a record speaks of a build.
+    /// Whether a record speaks of a build that has files.
     pub(crate) fn knows(&self, build: &str) -> bool {
-        self.records.find(|template| template.build(build).is_some()).is_some()
+        let has_files = |build: &BuildRecord| !build.superseded;
+        self.records.find(|template| template.build(build).is_some_and(has_files)).is_some()
     }
 
     /// What a sandbox of that name begins with.
@@ -186,15 +220,26 @@ impl Templates {
             }
             return Err(unknown());
         };
-        let build = template.tagged(tag).ok_or_else(|| {
-            Refusal::not_found(format!("template '{}' has no build with tag '{tag}' that is ready", parsed.name))
-        })?;
-        Ok(Source {
-            build: Some(build.id.clone()),
-            settings: build.settings.clone(),
-            template_id: template.id.clone(),
-            alias: template.name.clone(),
-        })
+        let mut found = Some(template);
+        loop {
+            let not_ready = || {
+                Refusal::not_found(format!("template '{}' has no build with tag '{tag}' that is ready", parsed.name))
+            };
+            let template = found.ok_or_else(unknown)?;
+            let build = template.tagged(tag).ok_or_else(not_ready)?;
+            let used = self.uses.take(&build.id);
+            // Once more, now that it stays: it may have been superseded just before.
+            found = self.find(&parsed.name);
+            if found.as_ref().and_then(|template| template.tagged(tag)).is_some_and(|now| now.id == build.id) {
+                return Ok(Source {
+                    build: Some(build.id.clone()),
+                    settings: build.settings.clone(),
+                    template_id: template.id.clone(),
+                    alias: template.name.clone(),
+                    used: Some(Arc::new(used)),
+                });
+            }
+        }
     }
 
     /// The id of the template that a name means, if there is one.
@@ -240,14 +285,60 @@ impl Templates {
         let Some(template) = self.records.take(id).await? else { return Ok(false) };
         for build in template.builds {
             self.logs.lock().remove(&build.id);
+            self.uses.ended(&build.id).await;
             remove(self.files(&build.id)).await;
         }
         upload::forget(self.registry.state(), id).await;
         Ok(true)
     }
 
+    /// Removes the files of builds that were superseded, in the background: as soon as nobody copies them.
+    pub(super) fn remove_files(&self, builds: Vec<String>) {
+        for build in builds {
+            let (uses, files) = (self.uses.clone(), self.files(&build));
+            tokio::spawn(async move {
+                uses.ended(&build).await;
+                remove(files).await;
+            });
+        }
+    }
+
     pub(super) fn files(&self, build: &str) -> PathBuf {
         self.registry.state().template(build)
+    }
+
+    #[cfg(test)]
+    pub(super) async fn add_broken(&self, name: &str) -> Result<(), StoreError> {
+        let now = Timestamp::now();
+        let settings =
+            Settings { user: Some("nobody-there".into()), start_cmd: Some("true".into()), ..Settings::default() };
+        let build = BuildRecord {
+            id: "build".into(),
+            status: BuildStatus::Ready,
+            tags: vec![DEFAULT_TAG.into()],
+            cpu_count: 1,
+            memory_mb: 1,
+            created_at: now,
+            updated_at: now,
+            finished_at: Some(now),
+            reason: None,
+            settings,
+            superseded: false,
+        };
+        let template = TemplateRecord {
+            id: name.into(),
+            name: Some(name.into()),
+            public: false,
+            created_at: now,
+            updated_at: now,
+            last_spawned_at: None,
+            spawn_count: 0,
+            tags: BTreeMap::from([(DEFAULT_TAG.into(), Tag { build_id: "build".into(), created_at: now })]),
+            snapshot_of: None,
+            builds: vec![build],
+        };
+        std::fs::create_dir(self.files("build")).map_err(StoreError::of)?;
+        self.records.put(name, template).await
     }
 
     /// Refuses another template where there are too many.

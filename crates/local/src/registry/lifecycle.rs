@@ -71,11 +71,8 @@ impl Registry {
         // Stopped processes were killed from outside. The files are still what was paused.
         confined.end().await;
         *sandbox.body.lock() = Body::Stored;
-        sandbox.edit(|record| record.paused = Some(PauseMode::Filesystem));
         sandbox.note(LogLevel::Warn, "its processes ended while it was paused; its files are kept");
-        if let Err(error) = self.save(&sandbox).await {
-            tracing::warn!(id = %sandbox.id, %error, "its record was not written");
-        }
+        self.edit_anyhow(&sandbox, |record| record.paused = Some(PauseMode::Filesystem)).await;
     }
 
     /// What happens at the end of a lifetime.
@@ -111,10 +108,14 @@ impl Registry {
     async fn pause_now(&self, sandbox: &Arc<Sandbox>, memory: bool) -> Result<(), PauseError> {
         let _turn = sandbox.turn.lock().await;
         let confined = sandbox.confined().map_err(|_| PauseError::Paused)?;
-        if memory {
-            self.freeze(&confined).await.map_err(PauseError::Processes)?;
-        } else {
+        let mode = if memory { PauseMode::Full } else { PauseMode::Filesystem };
+        // First, so that nothing has changed where it cannot be written down.
+        self.edit_now(sandbox, |record| record.paused = Some(mode)).await?;
+        if !memory {
             confined.end().await;
+        } else if let Err(error) = self.freeze(&confined).await {
+            self.edit_anyhow(sandbox, |record| record.paused = None).await;
+            return Err(PauseError::Processes(error));
         }
         {
             let mut body = sandbox.body.lock();
@@ -123,10 +124,7 @@ impl Registry {
                 _ => Body::Stored,
             };
         }
-        let mode = if memory { PauseMode::Full } else { PauseMode::Filesystem };
-        sandbox.edit(|record| record.paused = Some(mode));
         sandbox.cuts.send_modify(|cuts| *cuts += 1);
-        self.save(sandbox).await?;
         self.tell(sandbox, Event::PAUSED);
         Ok(())
     }
@@ -158,10 +156,37 @@ impl Registry {
             return Err(CreateError::Stopping);
         }
         if sandbox.is_running() {
-            sandbox.live_at_least(lifetime);
-            self.save(sandbox).await?;
+            self.edit_now(sandbox, |record| record.live_at_least(lifetime)).await?;
             return Ok(false);
         }
+        let before = sandbox.record();
+        // First, so that nothing has changed where it cannot be written down.
+        self.edit_now(sandbox, |record| {
+            record.paused = None;
+            record.end_at = after(lifetime);
+            record.lifecycle.lifetime = lifetime;
+            if let Some(auto_pause) = auto_pause {
+                record.lifecycle.auto_pause = auto_pause;
+            }
+        })
+        .await?;
+        if let Err(error) = self.start_again(sandbox, memory).await {
+            let is_frozen = matches!(*sandbox.body.lock(), Body::Frozen(_));
+            let paused = before.paused.clone().filter(|_| is_frozen).unwrap_or(PauseMode::Filesystem);
+            self.edit_anyhow(sandbox, |record| {
+                record.clone_from(&before);
+                record.paused = Some(paused.clone());
+            })
+            .await;
+            return Err(error);
+        }
+        self.tell(sandbox, Event::RESUMED);
+        drop(starting);
+        Ok(true)
+    }
+
+    /// Lets the processes of a paused sandbox go on, or starts new ones.
+    async fn start_again(self: &Arc<Self>, sandbox: &Arc<Sandbox>, memory: bool) -> Result<(), CreateError> {
         let body = std::mem::replace(&mut *sandbox.body.lock(), Body::Stored);
         let place = match body {
             Body::Frozen(live) if memory => {
@@ -183,18 +208,7 @@ impl Registry {
             *sandbox.body.lock() = Body::Running(Live { confined: Arc::clone(&confined), place });
             tokio::spawn(Arc::clone(self).watch_over(Arc::clone(sandbox), confined));
         }
-        sandbox.edit(|record| {
-            record.paused = None;
-            record.end_at = after(lifetime);
-            record.lifecycle.lifetime = lifetime;
-            if let Some(auto_pause) = auto_pause {
-                record.lifecycle.auto_pause = auto_pause;
-            }
-        });
-        self.save(sandbox).await?;
-        self.tell(sandbox, Event::RESUMED);
-        drop(starting);
-        Ok(true)
+        Ok(())
     }
 
     /// Resumes a paused sandbox that is to be resumed when somebody uses it.

@@ -80,6 +80,20 @@ impl SandboxRecord {
         }
     }
 
+    /// Sets the end of its lifetime.
+    pub(crate) fn end_in(&mut self, lifetime: Duration) {
+        self.end_at = after(lifetime);
+        // One that is to end now, and is paused then, has the lifetime it had when it is resumed on use.
+        if !lifetime.is_zero() {
+            self.lifecycle.lifetime = lifetime;
+        }
+    }
+
+    /// Moves the end of its lifetime, later only.
+    pub(crate) fn live_at_least(&mut self, lifetime: Duration) {
+        self.end_at = self.end_at.max(after(lifetime));
+    }
+
     pub(crate) fn volume_mounts(&self) -> Option<Vec<VolumeMount>> {
         let mounts: Vec<VolumeMount> = self
             .volumes
@@ -101,6 +115,8 @@ pub(crate) struct Sandbox {
     pub(super) body: Mutex<Body>,
     /// Held by who changes what there is of it.
     pub(super) turn: tokio::sync::Mutex<()>,
+    /// Held by who changes its record, in the store and here.
+    pub(super) editing: tokio::sync::Mutex<()>,
     /// Counts how often its connections were cut.
     pub(super) cuts: watch::Sender<u64>,
     log: Mutex<VecDeque<LogLine>>,
@@ -147,6 +163,7 @@ impl Sandbox {
             record: Mutex::new(record),
             body: Mutex::new(body),
             turn: tokio::sync::Mutex::default(),
+            editing: tokio::sync::Mutex::default(),
             cuts: watch::Sender::new(0),
             log: Mutex::default(),
             metrics: Mutex::default(),
@@ -158,29 +175,25 @@ impl Sandbox {
         self.record.lock().clone()
     }
 
-    /// Changes what is known of it. [`Registry::save`](super::Registry::save) writes it down.
-    pub(crate) fn edit(&self, change: impl FnOnce(&mut SandboxRecord)) {
-        let mut record = self.record.lock();
-        change(&mut record);
+    /// Sets what is known of it, which [`Registry::edit`](super::Registry::edit) has written down.
+    pub(super) fn set(&self, record: SandboxRecord) {
         let end_at = record.end_at;
-        drop(record);
+        *self.record.lock() = record;
         self.end_at.send_replace(end_at);
     }
 
-    /// Sets the end of its lifetime.
-    pub(crate) fn end_in(&self, lifetime: Duration) {
-        self.edit(|record| {
-            record.end_at = after(lifetime);
-            // One that is to end now, and is paused then, has the lifetime it had when it is resumed on use.
-            if !lifetime.is_zero() {
-                record.lifecycle.lifetime = lifetime;
-            }
-        });
+    /// Keeps others from changing what there is of it.
+    #[cfg(test)]
+    pub(crate) async fn hold_turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
     }
 
-    /// Moves the end of its lifetime, later only.
-    pub(crate) fn live_at_least(&self, lifetime: Duration) {
-        self.edit(|record| record.end_at = record.end_at.max(after(lifetime)));
+    /// Its lifetime is over.
+    #[cfg(test)]
+    pub(crate) fn is_over(&self) {
+        let mut record = self.record();
+        record.end_at = Timestamp::now();
+        self.set(record);
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -256,4 +269,23 @@ impl Sandbox {
 pub(crate) fn after(lifetime: Duration) -> Timestamp {
     let lifetime = SignedDuration::try_from(lifetime).unwrap_or(SignedDuration::MAX);
     Timestamp::now().checked_add(lifetime).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_at_once_leaves_the_lifetime_that_is_given_when_it_is_resumed() {
+        let lifecycle = Lifecycle { lifetime: Duration::from_secs(300), ..Lifecycle::default() };
+        let mut record = SandboxRecord::new("base".to_owned(), lifecycle);
+        record.end_in(Duration::ZERO);
+        assert!(record.end_at <= Timestamp::now());
+        assert_eq!(record.lifecycle.lifetime, Duration::from_secs(300));
+        record.end_in(Duration::from_secs(60));
+        assert_eq!(record.lifecycle.lifetime, Duration::from_secs(60));
+        let end = record.end_at;
+        record.live_at_least(Duration::from_secs(1));
+        assert_eq!(record.end_at, end);
+    }
 }

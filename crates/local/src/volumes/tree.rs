@@ -333,6 +333,30 @@ mod tests {
         assert!(tree.stat("a").is_err() && tree.remove("/").is_err() && tree.remove("a").is_err());
     }
 
+    /// Set for the process that has few descriptors, which is this very test.
+    const WITH_FEW: &str = "ONCEBOX_TEST_WITH_FEW_DESCRIPTORS";
+
+    #[test]
+    fn a_list_of_many_folders_needs_few_descriptors() {
+        if std::env::var_os(WITH_FEW).is_none() {
+            let this = "volumes::tree::tests::a_list_of_many_folders_needs_few_descriptors";
+            let status = std::process::Command::new("sh")
+                .args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\""])
+                .arg(std::env::current_exe().unwrap())
+                .args([this, "--exact", "--test-threads=1"])
+                .env(WITH_FEW, "1")
+                .status();
+            assert!(status.unwrap().success());
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..200 {
+            fs::create_dir_all(folder.path().join(format!("{number}/in"))).unwrap();
+        }
+        let listed = Tree::new(folder.path().to_owned()).list("/", 3).unwrap();
+        assert_eq!(listed.len(), 400);
+    }
+
     #[test]
     fn links_and_dots_lead_nowhere_outside() {
         let folder = tempfile::tempdir().unwrap();

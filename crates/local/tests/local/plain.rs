@@ -58,3 +58,19 @@ async fn nothing_of_the_server_is_inherited_here_either() {
     let env = sandbox.run("env | cut -d= -f1 | sort | tr '\\n' ' '").await;
     assert_eq!(env.text(), "E2B_SANDBOX E2B_SANDBOX_ID E2B_TEMPLATE_ID HOME LOGNAME PATH PWD USER ");
 }
+
+#[tokio::test]
+async fn a_timeout_of_zero_ends_a_sandbox_now() {
+    let server = plain().await;
+    let (over, other) = (server.sandbox().await, server.sandbox().await);
+    let set =
+        server.http.api(Method::POST, &format!("/sandboxes/{}/timeout", over.id), Some(json!({ "timeout": 0 }))).await;
+    assert_eq!(set.status, 204);
+    let mut left = 500;
+    while server.http.api(Method::GET, &format!("/sandboxes/{}", over.id), None).await.status != 404 {
+        left -= 1;
+        assert!(left > 0, "it lives on");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(server.http.api(Method::GET, &format!("/sandboxes/{}", other.id), None).await.status, 200);
+}

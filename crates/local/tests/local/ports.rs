@@ -200,3 +200,84 @@ async fn a_python_that_cannot_be_the_code_interpreter_is_refused_at_the_start() 
     let error = start.await.unwrap_err().to_string();
     assert!(error.contains("/no/such/python") && error.contains("code_interpreter"), "{error}");
 }
+
+/// A Python of which the interpreter sees no difference: it starts when the file `gate` is there, one at a time, says each line
+/// again that it is asked to run, and ends when one says so.
+fn python(folder: &std::path::Path) -> std::path::PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let at = |name: &str| folder.join(name).display().to_string();
+    let script = format!(
+        r#"#!/bin/sh
+case "$2" in *"json.dumps([sys.prefix"*) echo '["/usr", "/usr"]'; exit;; esac
+mkdir '{starting}' || exit 1
+until [ -e '{gate}' ]; do sleep 0.02; done
+rmdir '{starting}'
+echo '{{"type":"done"}}'
+while read -r line; do
+    echo '{{"type":"stdout","text":"ran","timestamp":1}}'
+    echo '{{"type":"done"}}'
+    case "$line" in *die*) exit;; esac
+done
+"#,
+        starting = at("starting"),
+        gate = at("gate")
+    );
+    let file = folder.join("python");
+    std::fs::write(&file, script).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    file
+}
+
+#[tokio::test]
+async fn a_kernel_starts_whoever_leaves_and_one_that_ended_is_replaced_by_one_that_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let python = python(folder.path());
+    let server = super::support::plain_with(|builder| builder.code_interpreter(python)).await;
+    let sandbox = server.sandbox().await;
+    let routed =
+        [("e2b-sandbox-id", sandbox.id.as_str()), ("e2b-sandbox-port", "49999"), ("content-type", "application/json")];
+    let execute = async |code: &str| {
+        let body = json!({ "code": code }).to_string();
+        let reply = server.http.send(Method::POST, "/execute", &routed, body).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        String::from_utf8(reply.body.to_vec()).unwrap()
+    };
+    // Somebody leaves while the first kernel starts.
+    let mut leaves = TcpStream::connect(server.server.addr()).await.unwrap();
+    let head = format!(
+        "POST /execute HTTP/1.1\r\nHost: localhost\r\nE2b-Sandbox-Id: {}\r\nE2b-Sandbox-Port: 49999\r\nContent-Type: \
+         application/json\r\nContent-Length: 12\r\n\r\n{{\"code\":\"1\"}}",
+        sandbox.id
+    );
+    leaves.write_all(head.as_bytes()).await.unwrap();
+    super::support::eventually("it starts", || folder.path().join("starting").exists()).await;
+    drop(leaves);
+    let opens = async {
+        // Long enough for one that would start beside it.
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        std::fs::write(folder.path().join("gate"), "").unwrap();
+    };
+    let (ran, ()) = tokio::join!(execute("1"), opens);
+    assert!(ran.contains("ran") && !ran.contains("had ended"), "{ran}");
+    let contexts = server.http.send(Method::GET, "/contexts", &routed, "").await.json();
+    assert_eq!(contexts.as_array().unwrap().len(), 1, "{contexts}");
+
+    execute("die").await;
+    let mut told = String::new();
+    for _ in 0..500 {
+        // Until it is seen that it has ended, what runs there breaks off.
+        let body = json!({ "code": "1" }).to_string();
+        let answer = server.http.stream(Method::POST, "/execute", &routed, body).await;
+        if let Ok(whole) = http_body_util::BodyExt::collect(answer.into_body()).await {
+            told = String::from_utf8(whole.to_bytes().to_vec()).unwrap();
+            if told.contains("had ended") {
+                break;
+            }
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert!(told.contains("had ended") && told.contains("ran"), "{told}");
+    assert!(!execute("1").await.contains("had ended"));
+    let contexts = server.http.send(Method::GET, "/contexts", &routed, "").await.json();
+    assert_eq!(contexts.as_array().unwrap().len(), 1, "{contexts}");
+}

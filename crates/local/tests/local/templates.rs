@@ -244,3 +244,56 @@ async fn a_build_that_fails_says_at_which_step_and_changes_nothing() {
     api(&server, Method::POST, "/v3/templates", json!({ "name": "base" })).await.error(403);
     api(&server, Method::DELETE, "/templates/base", Value::Null).await.error(403);
 }
+
+/// The folders of builds that have files.
+fn built(server: &Fixture) -> Vec<String> {
+    let state = server.base.path().join("state");
+    let instance =
+        std::fs::read_dir(state).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();
+    let builds = std::fs::read_dir(instance.join("templates")).unwrap();
+    let mut names: Vec<String> = builds.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+async fn eventually_built(server: &Fixture, what: &str, mut builds: Vec<String>) {
+    builds.sort();
+    super::support::eventually(what, || built(server) == builds).await;
+}
+
+#[tokio::test]
+async fn builds_that_no_tag_stands_for_leave_no_files() {
+    let Some(server) = isolated("builds_that_no_tag_stands_for_leave_no_files").await else { return };
+    let mut builds = Vec::new();
+    let mut id = String::new();
+    for tags in [json!(["default"]), json!(["default"]), json!(["v2"])] {
+        let asked = api(&server, Method::POST, "/v3/templates", json!({ "name": "app", "tags": tags })).await.json();
+        id = asked["templateID"].as_str().unwrap().to_owned();
+        let number = asked["buildID"].as_str().unwrap().to_owned();
+        let step = format!("echo {} > number", builds.len());
+        let start = json!({ "fromImage": "e2bdev/base", "steps": [{ "type": "RUN", "args": [step] }] });
+        assert_eq!(build(&server, &id, &number, start).await["status"], "ready");
+        builds.push(number);
+    }
+    eventually_built(&server, "the first build is superseded", builds[1..].to_vec()).await;
+    let first = api(&server, Method::GET, &format!("/templates/{id}/builds/{}/status", builds[0]), Value::Null).await;
+    assert_eq!(first.json()["status"], "ready", "how it ended is known");
+    for (name, number) in [("app", "1\n"), ("app:v2", "2\n")] {
+        let sandbox = server.http.create(json!({ "templateID": name })).await;
+        assert_eq!(sandbox.run("cat number").await.text(), number);
+    }
+    let moved = json!({ "target": "app:v2", "tags": ["default"] });
+    assert_eq!(api(&server, Method::POST, "/templates/tags", moved).await.status, 201);
+    eventually_built(&server, "a tag that moves leaves nothing", builds[2..].to_vec()).await;
+    let removed = json!({ "name": "app", "tags": ["v2"] });
+    assert_eq!(api(&server, Method::DELETE, "/templates/tags", removed).await.status, 204);
+    assert_eq!(built(&server), builds[2..], "it has another tag");
+
+    let sandbox = server.sandbox().await;
+    for _ in 0..2 {
+        let path = format!("/sandboxes/{}/snapshots", sandbox.id);
+        assert_eq!(api(&server, Method::POST, &path, json!({ "name": "snap" })).await.status, 201);
+    }
+    super::support::eventually("one snapshot has files", || built(&server).len() == 2).await;
+    server.http.create(json!({ "templateID": "snap" })).await;
+}

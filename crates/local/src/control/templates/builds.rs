@@ -109,7 +109,8 @@ impl Templates {
         build_id: String,
         built: Result<Settings, BuildError>,
     ) -> Result<(), FinishError> {
-        self.records
+        let superseded = self
+            .records
             .change(move |draft: &mut Draft<'_, TemplateRecord>| {
                 let mut template = draft.get(&template_id).cloned().ok_or(FinishError::Gone)?;
                 let build = template.build_mut(&build_id).ok_or(FinishError::Gone)?;
@@ -131,10 +132,13 @@ impl Templates {
                     template.tags.insert(tag, Tag { build_id: build_id.clone(), created_at: now });
                 }
                 template.updated_at = now;
+                let superseded = template.supersede();
                 draft.put(template_id, template);
-                Ok(())
+                Ok::<_, FinishError>(superseded)
             })
-            .await
+            .await?;
+        self.remove_files(superseded);
+        Ok(())
     }
 
     fn make_room_for_logs(&self, build_id: &str) {

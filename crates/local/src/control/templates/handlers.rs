@@ -97,6 +97,7 @@ async fn request(
         finished_at: None,
         reason: None,
         settings: super::Settings::default(),
+        superseded: false,
     };
     let decide = move |draft: &mut crate::store::Draft<'_, TemplateRecord>| {
         let found = draft.all().map(|(_, template)| template).find(|template| template.name.as_deref() == Some(&name));
@@ -134,10 +135,10 @@ async fn request(
 }
 
 impl TemplateRecord {
-    /// Drops the oldest failed builds, so that a template that is built for ever does not grow for ever.
-    fn forget_old_builds(&mut self) {
+    /// Drops the oldest builds that failed or were superseded, so that a template that is built for ever does not grow for ever.
+    pub(super) fn forget_old_builds(&mut self) {
         while self.builds.len() >= MAX_BUILDS {
-            let unused = |build: &BuildRecord| build.status == BuildStatus::Error;
+            let unused = |build: &BuildRecord| build.status == BuildStatus::Error || build.superseded;
             let Some(oldest) = self.builds.iter().position(unused) else { return };
             self.builds.remove(oldest);
         }

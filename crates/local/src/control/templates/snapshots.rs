@@ -91,16 +91,24 @@ async fn make(
             finished_at: Some(now),
             reason: None,
             settings: settings.clone(),
+            superseded: false,
         });
         template.tags.insert(tag, Tag { build_id, created_at: now });
+        let superseded = template.supersede();
+        template.forget_old_builds();
         draft.put(template.id.clone(), template.clone());
-        Ok(template)
+        Ok((template, superseded))
     };
-    let made = control.templates.records.change(change).await;
-    if made.is_err() {
-        remove(kept).await;
+    match control.templates.records.change(change).await {
+        Ok((template, superseded)) => {
+            control.templates.remove_files(superseded);
+            Ok(template)
+        }
+        Err(refusal) => {
+            remove(kept).await;
+            Err(refusal)
+        }
     }
-    made
 }
 
 #[derive(Debug, Deserialize)]

@@ -39,10 +39,12 @@ pub(crate) async fn assign_tags(
         for tag in tags {
             template.tags.insert(tag, Tag { build_id: build_id.clone(), created_at: Timestamp::now() });
         }
+        let superseded = template.supersede();
         draft.put(template.id.clone(), template);
-        Ok::<_, Refusal>(build_id)
+        Ok::<_, Refusal>((build_id, superseded))
     };
-    let build_id = control.templates.records.change(change).await?;
+    let (build_id, superseded) = control.templates.records.change(change).await?;
+    control.templates.remove_files(superseded);
     Ok((StatusCode::CREATED, Json(AssignedTags { tags: assign.tags, build_id })))
 }
 
@@ -59,10 +61,12 @@ pub(crate) async fn remove_tags(
                 return Err(Refusal::not_found(format!("tag '{}' not found", tag.escape_debug())));
             }
         }
+        let superseded = template.supersede();
         draft.put(template.id.clone(), template);
-        Ok(())
+        Ok(superseded)
     };
-    control.templates.records.change(change).await?;
+    let superseded = control.templates.records.change(change).await?;
+    control.templates.remove_files(superseded);
     Ok(StatusCode::NO_CONTENT)
 }
 

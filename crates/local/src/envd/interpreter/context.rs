@@ -124,6 +124,11 @@ impl Context {
         CodeContext { id: self.id.clone(), language: super::PYTHON.to_owned(), cwd: self.cwd.clone() }
     }
 
+    /// Whether its kernel can run anything.
+    pub(super) fn is_alive(&self) -> bool {
+        self.reaper.has(self.pid)
+    }
+
     pub(super) fn is_default(&self) -> bool {
         self.default.load(Ordering::Relaxed)
     }
@@ -132,13 +137,18 @@ impl Context {
         self.default.store(true, Ordering::Relaxed);
     }
 
-    /// Runs code, after what runs now, and gives the lines of what comes of it. Dropping the stream interrupts the code.
+    /// Runs code, after what runs now, and gives the lines of what comes of it, after `first`. Dropping the stream interrupts
+    /// the code.
     pub(super) fn execute(
         self: Arc<Self>,
         code: String,
         env: EnvVars,
+        first: Option<Value>,
     ) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
         async_stream::try_stream! {
+            if let Some(line) = first {
+                yield Bytes::from(format!("{line}\n"));
+            }
             let env: serde_json::Map<String, Value> =
                 env.iter().map(|(name, value)| (name.clone(), value.expose().into())).collect();
             let mut turn = self.turn().await?;

@@ -55,6 +55,11 @@ impl Reaper {
         }
     }
 
+    /// Whether a child has not ended yet, as far as is known.
+    pub(in crate::envd) fn has(&self, pid: u32) -> bool {
+        self.waiting.lock().contains_key(&pid.cast_signed())
+    }
+
     fn reap(&self) {
         let mut waiting = self.waiting.lock();
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
