@@ -27,6 +27,11 @@ impl<T> Kept<T> {
         Untaken { value: Some(value), kept: self.clone() }
     }
 
+    /// Forgets what was kept.
+    pub(crate) fn clear(&self) {
+        self.0.lock().clear();
+    }
+
     /// What was kept, the oldest first.
     pub(crate) fn again(&self) -> Option<Untaken<T>> {
         let value = self.0.lock().pop_front();

@@ -185,6 +185,11 @@ impl Pending {
         Ok(is_over)
     }
 
+    /// Whether it has ended, or was given up.
+    fn is_over(&self) -> bool {
+        !matches!(self.shared.state.lock().phase, Phase::Running)
+    }
+
     /// The result of what has ended, once.
     fn take(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self.shared.result() {

@@ -11,9 +11,13 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
 
 /// How long the end of the interpreter waits for threads that resolve names or touch files.
 const BLOCKING_LIMIT: Duration = Duration::from_secs(1);
+
+/// How long the end of the interpreter waits for what undoes results that nobody took. As a client's `cleanup_timeout`.
+const UNDO_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long a fork waits for the IO thread to stand still. It answers within a turn of its loop; a thread that does not is
 /// stuck, and a fork is better than a hang.
@@ -34,6 +38,7 @@ struct Process {
 
 struct Io {
     handle: Handle,
+    undoing: TaskTracker,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -73,6 +78,30 @@ pub(crate) fn stand_still_at_the_end(py: Python<'_>) {
     }
 }
 
+/// Undoes what came of operations whose results nobody took. The end of the interpreter waits for it.
+#[derive(Clone)]
+pub(crate) struct Undo {
+    handle: Handle,
+    undoing: TaskTracker,
+}
+
+impl Undo {
+    pub(crate) fn spawn(&self, undoing: impl Future<Output = ()> + Send + 'static) {
+        self.undoing.spawn_on(undoing, &self.handle);
+    }
+}
+
+/// For an operation whose result has to be undone where nobody takes it.
+///
+/// # Errors
+///
+/// As [`handle`].
+pub(crate) fn undo(py: Python<'_>) -> PyResult<Undo> {
+    let handle = handle(py)?;
+    let undoing = process().io.as_ref().map(|io| io.undoing.clone()).unwrap_or_default();
+    Ok(Undo { handle, undoing })
+}
+
 /// Which process this is: what was begun before a fork belongs to the parent.
 pub(crate) fn generation(_: Python<'_>) -> u64 {
     process().generation
@@ -88,13 +117,19 @@ pub(crate) fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
 fn start() -> std::io::Result<Io> {
     let runtime = Builder::new_current_thread().enable_all().thread_name("oncebox-blocking").build()?;
     let handle = runtime.handle().clone();
+    let undoing = TaskTracker::new();
+    let undone = undoing.clone();
     let (stop, stopped) = oneshot::channel();
     let thread = std::thread::Builder::new().name("oncebox-io".into()).spawn(move || {
         // Ends when it is told to, or when nobody is left who could tell it.
-        let _ = runtime.block_on(stopped);
+        runtime.block_on(async {
+            let _ = stopped.await;
+            undone.close();
+            let _ = tokio::time::timeout(UNDO_LIMIT, undone.wait()).await;
+        });
         runtime.shutdown_timeout(BLOCKING_LIMIT);
     })?;
-    Ok(Io { handle, stop, thread })
+    Ok(Io { handle, undoing, stop, thread })
 }
 
 /// Has the IO thread stand still, outside of any lock, so that a child's copies of those locks are free.

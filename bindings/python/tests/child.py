@@ -112,8 +112,9 @@ def exit_in_thread() -> None:
     make_and_kill(one)
 
 
-def exit_after_cancel() -> None:
-    """What a create that was given up made is cleared away before the interpreter ends."""
+def exit_after_cancel(others: int = 0) -> None:
+    """What a create that was given up made is cleared away before the interpreter ends, also where its client is one that is no
+    longer kept, since so many others came after it."""
     import asyncio
 
     import oncebox
@@ -132,6 +133,8 @@ def exit_after_cancel() -> None:
             await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+        for number in range(others):
+            oncebox.E2B(api_key=f"other-{number}")
 
     asyncio.run(give_up())
 
@@ -317,6 +320,7 @@ def without_hooks() -> None:
 
 CASES = {
     "exit_after_cancel": exit_after_cancel,
+    "exit_after_cancel_and_others": lambda: exit_after_cancel(100),
     "exit_with_commands": exit_with_commands,
     "exit_with_commands_in_thread": exit_with_commands_in_thread,
     "fork_in_loop": fork_in_loop,

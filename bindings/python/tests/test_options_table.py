@@ -99,7 +99,7 @@ def test_a_wrong_value_of_a_client_says_what_the_table_says(name: str, value: An
     assert str(caught.value) == error
 
 
-@pytest.mark.parametrize(("name", "value", "error"), wrong("policy"))
+@pytest.mark.parametrize(("name", "value", "error"), [*wrong("policy")])
 def test_a_wrong_value_of_a_policy_says_what_the_table_says(name: str, value: Any, error: str) -> None:
     with pytest.raises(InvalidArgumentException) as caught:
         RetryPolicy(**{name: value})
@@ -107,7 +107,7 @@ def test_a_wrong_value_of_a_policy_says_what_the_table_says(name: str, value: An
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@pytest.mark.parametrize(("name", "value", "error"), wrong("transport"))
+@pytest.mark.parametrize(("name", "value", "error"), [*wrong("transport")])
 def test_a_wrong_value_of_a_transport_says_what_the_table_says(
     transport: Callable[..., Any], name: str, value: Any, error: str
 ) -> None:
@@ -117,9 +117,9 @@ def test_a_wrong_value_of_a_transport_says_what_the_table_says(
 
 
 @pytest.mark.parametrize(
-    ("transport", "inner"), zip(RETRIERS, [httpx.HTTPTransport, httpx.AsyncHTTPTransport], strict=True)
+    ("transport", "inner"), [*zip(RETRIERS, [httpx.HTTPTransport, httpx.AsyncHTTPTransport], strict=True)]
 )
-@pytest.mark.parametrize(("name", "value", "error"), wrong("retry"))
+@pytest.mark.parametrize(("name", "value", "error"), [*wrong("retry")])
 def test_a_wrong_value_of_a_retry_transport_says_what_the_table_says(
     transport: Callable[..., Any], inner: Callable[[], Any], name: str, value: Any, error: str
 ) -> None:

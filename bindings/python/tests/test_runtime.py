@@ -16,7 +16,7 @@ from socket import socket
 import pytest
 import trio
 
-from oncebox import InvalidArgumentException, Outcome, OutcomeUnknownException, _core
+from oncebox import AuthenticationException, InvalidArgumentException, Outcome, OutcomeUnknownException, _core
 from oncebox._run import run_async, run_sync
 from oncebox.testing import LocalServer
 
@@ -176,10 +176,9 @@ def test_a_thread_waits_undisturbed(silent: tuple[_core.Client, socket]) -> None
             before = now
             time.sleep(0.5)
         assert now == before, "it is woken again and again"
-    # The peer has gone: every attempt fails now, and the thread is told.
-    listener.close()
-    thread.join(60)
-    assert [type(failure) for failure in failures] == [OutcomeUnknownException]
+        peer.sendall(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n")
+        thread.join(60)
+    assert [type(failure) for failure in failures] == [AuthenticationException]
 
 
 @pytest.mark.parametrize("value", [True, -1, 2.0, "3", 1001, [], float("nan")])
@@ -221,14 +220,15 @@ def test_loops_leave_nothing_behind(local_server: LocalServer) -> None:
     in_process(local_server, "loops")
 
 
-def test_the_end_waits_until_a_create_is_cleared_away() -> None:
+@pytest.mark.parametrize("case", ["exit_after_cancel", "exit_after_cancel_and_others"])
+def test_the_end_waits_until_a_create_is_cleared_away(case: str) -> None:
     # A server of its own: another test's process may end late.
     with LocalServer() as server:
         made = {"on": ["create"], "fault": {"stall_answer": {"after": {"bytes": 1}, "seconds": 60}}}
         # So that the end comes before what is to be cleared away is known.
         looked_up = {"on": ["list"], "fault": {"latency": 1}}
         server.set_faults({"rules": [made, looked_up]})
-        in_process(server, "exit_after_cancel")
+        in_process(server, case)
         assert server.effects()["counts"] == {"createSandbox": 1, "killSandbox": 1}
 
 

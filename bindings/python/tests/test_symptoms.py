@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 import select
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import trio
+import trio.testing
 
 import oncebox
 import oncebox.code_interpreter
 from oncebox import InvalidArgumentException, RetryPolicy, _core
+from oncebox._async._reading import AsyncPieces
 from oncebox._run import run_sync
+from oncebox._sync.commands import Commands
 from oncebox.testing import LocalServer
 from sides import Side, do
+
+
+class Told:
+    """An operation that has ended."""
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+    def wait(self) -> Any:
+        return self.result
+
+    take = wait
+
+    def notify(self, *_: object) -> bool:
+        return True
 
 
 @asynccontextmanager
@@ -116,6 +137,96 @@ def test_a_piece_of_a_response_was_lost_with_a_cancelled_read() -> None:
         thread.join()
 
 
+def test_a_piece_of_a_file_was_lost_with_a_cancelled_read(local_server: LocalServer) -> None:
+    with oncebox.Sandbox.create() as sandbox:
+        volume = oncebox.Volume.create("cancelled-read")
+        sandbox.files.write("/tmp/a", "of a sandbox")
+        volume.write_file("/a", "of a volume")
+        core = oncebox.Volume._client(local_server.options).known_volume(
+            volume.volume_id, volume.name, volume.token, None
+        )
+        for whole, reading in (
+            (b"of a sandbox", run_sync(sandbox._core.stream_file("/tmp/a", None, None))),
+            (b"of a volume", run_sync(core.stream_file("/a", None))),
+        ):
+            came_too_late(reading.next())
+            assert run_sync(reading.next()) == whole
+            came_too_late(reading.next())
+            assert run_sync(reading.next()) is None
+        oncebox.Volume.destroy(volume.volume_id)
+
+
+async def test_a_cancelled_wait_for_a_piece_ended_the_file(side: Side) -> None:
+    if not side.is_async:
+        return
+
+    class Core:
+        """Of which the first piece does not come before it is asked for again."""
+
+        def __init__(self, never: _core.Pending[Any]) -> None:
+            self.pieces = [never, Told(b"one"), Told(b"two"), Told(None)]
+
+        def next(self) -> Any:
+            return self.pieces.pop(0)
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        client = _core.Client(
+            {"api_key": "k", "api_url": f"http://127.0.0.1:{silent.getsockname()[1]}", "cleanup_timeout": 0}
+        )
+        pieces: Any = AsyncPieces(Core(client.secret_exists("a")))  # type: ignore[arg-type]
+        if side.name == "trio":
+            with trio.CancelScope() as scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(anext, pieces)
+                    await trio.testing.wait_all_tasks_blocked()
+                    scope.cancel()
+            assert scope.cancelled_caught
+        else:
+            task = asyncio.ensure_future(anext(pieces))
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert await side.stream(pieces) == [b"one", b"two"]
+
+
+def test_forks_whose_caller_had_gone_lived_on(local_server: LocalServer) -> None:
+    with oncebox.Sandbox.create() as sandbox:
+        came_too_late(sandbox._core.fork(2, None))
+        end = time.monotonic() + 60
+        while local_server.effects()["counts"].get("killSandbox") != 2:
+            assert time.monotonic() < end, "they live on"
+            time.sleep(0.02)
+        assert sandbox.is_running()
+
+
+def test_a_source_that_failed_kept_its_stream_into_a_command_open() -> None:
+    class Input:
+        given_up = False
+
+        def send(self, data: bytes) -> Told:
+            return Told(None)
+
+        def give_up(self) -> None:
+            self.given_up = True
+
+    class Core:
+        def __init__(self, opened: Input) -> None:
+            self.opened = opened
+
+        def stream_input(self, *_: object) -> Input:
+            return self.opened
+
+    def failing() -> Any:
+        yield "a"
+        raise ZeroDivisionError
+
+    opened = Input()
+    with pytest.raises(ZeroDivisionError):
+        Commands(Core(opened)).stream_input(7, failing())  # type: ignore[arg-type]
+    assert opened.given_up
+
+
 def test_what_came_with_the_piece_at_which_a_loop_was_left_was_lost(local_server: LocalServer) -> None:
     with oncebox.Sandbox.create() as sandbox:
         line = "for i in $(seq 100); do echo $i; echo e$i >&2; done"
@@ -204,17 +315,6 @@ async def test_a_watch_that_was_stopped_did_not_say_so(
 
 
 async def test_code_went_on_being_followed_when_a_callback_had_failed(side: Side) -> None:
-    class Told:
-        """An operation that has ended."""
-
-        def wait(self) -> list[tuple[str, Any]]:
-            return [("stdout", ("x", 1))]
-
-        take = wait
-
-        def notify(self, *_: object) -> bool:
-            return True
-
     class Core:
         given_up = False
 
@@ -222,7 +322,7 @@ async def test_code_went_on_being_followed_when_a_callback_had_failed(side: Side
             return self
 
         def next(self) -> Told:
-            return Told()
+            return Told([("stdout", ("x", 1))])
 
         def give_up(self) -> None:
             self.given_up = True

@@ -9,10 +9,54 @@ from ._async.sandbox import AsyncSandbox
 from ._async.secret import AsyncSecret, AsyncSecretPaginator
 from ._async.template import AsyncTemplate
 from ._async.volume import AsyncVolume
+from ._build import (
+    BuildInfo,
+    BuildStatusReason,
+    LogEntry,
+    LogEntryEnd,
+    LogEntryLevel,
+    LogEntryStart,
+    TemplateBuildStatus,
+    TemplateBuildStatusResponse,
+    TemplateTag,
+    TemplateTagInfo,
+    default_build_logger,
+)
 from ._client import E2B, E2BClientParams
 from ._command_result import CommandExitException, CommandResult
 from ._connection_config import ConnectionConfig
 from ._core import __version__
+from ._create_types import (
+    ALL_TRAFFIC,
+    GitHubMcpServer,
+    GitHubMcpServerConfig,
+    McpServer,
+    SandboxEgressProxyOpts,
+    SandboxEgressProxyTLSOpts,
+    SandboxIamOpts,
+    SandboxIamToken,
+    SandboxIamTokenType,
+    SandboxLifecycle,
+    SandboxNetworkOpts,
+    SandboxNetworkRule,
+    SandboxNetworkRules,
+    SandboxNetworkSelector,
+    SandboxNetworkSelectorContext,
+    SandboxNetworkTransformContext,
+    SandboxNetworkTransformResolver,
+    SandboxNetworkUpdate,
+    SandboxOnTimeout,
+)
+from ._file_types import (
+    AsyncWriteData,
+    CopyItem,
+    EntryInfo,
+    FilesystemEvent,
+    FilesystemEventType,
+    FileType,
+    WriteData,
+    WriteInfo,
+)
 from ._fleet import FleetParams, FleetProgress, FleetReport
 from ._git import GitBranches, GitFileStatus, GitResetMode, GitStatus
 from ._input_base import AsyncCommandInputHandle
@@ -28,22 +72,11 @@ from ._sync.secret import Secret, SecretPaginator
 from ._sync.template import Template
 from ._sync.volume import Volume
 from ._template import (
-    BuildInfo,
-    BuildStatusReason,
-    LogEntry,
-    LogEntryEnd,
-    LogEntryLevel,
-    LogEntryStart,
     ReadyCmd,
     TemplateBase,
     TemplateBuilder,
-    TemplateBuildStatus,
-    TemplateBuildStatusResponse,
     TemplateClass,
     TemplateFinal,
-    TemplateTag,
-    TemplateTagInfo,
-    default_build_logger,
     wait_for_file,
     wait_for_port,
     wait_for_process,
@@ -51,47 +84,22 @@ from ._template import (
     wait_for_url,
 )
 from ._types import (
-    ALL_TRAFFIC,
-    AsyncWriteData,
-    CopyItem,
-    EntryInfo,
-    FilesystemEvent,
-    FilesystemEventType,
-    FileType,
-    GitHubMcpServer,
-    GitHubMcpServerConfig,
     HttpVersion,
-    McpServer,
     OutputHandler,
     ProcessInfo,
     ProxyTypes,
     PtyOutput,
     PtySize,
     SandboxEgressProxyInfo,
-    SandboxEgressProxyOpts,
     SandboxEgressProxyTLSInfo,
-    SandboxEgressProxyTLSOpts,
-    SandboxIamOpts,
-    SandboxIamToken,
-    SandboxIamTokenType,
     SandboxInfo,
     SandboxInfoLifecycle,
-    SandboxLifecycle,
     SandboxListOrder,
     SandboxMetrics,
     SandboxNetworkInfo,
-    SandboxNetworkOpts,
-    SandboxNetworkRule,
     SandboxNetworkRuleInfo,
-    SandboxNetworkRules,
-    SandboxNetworkSelector,
-    SandboxNetworkSelectorContext,
     SandboxNetworkTransform,
-    SandboxNetworkTransformContext,
-    SandboxNetworkTransformResolver,
-    SandboxNetworkUpdate,
     SandboxOnResume,
-    SandboxOnTimeout,
     SandboxQuery,
     SandboxState,
     SnapshotInfo,
@@ -99,8 +107,6 @@ from ._types import (
     Stderr,
     Stdout,
     Username,
-    WriteData,
-    WriteInfo,
 )
 from ._volume import (
     VolumeAndToken,

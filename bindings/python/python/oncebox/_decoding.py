@@ -25,7 +25,7 @@ def decoder_for(encoding: str) -> Decoder | None:
     """The decoder of a `content-encoding`; ``None`` for `identity`, and for what is not known: it is handed on as it is."""
     name = encoding.strip().lower()
     if name in ("gzip", "x-gzip"):
-        return _Zlib(16 + zlib.MAX_WBITS)
+        return _Gzip()
     if name == "deflate":
         return _Zlib(zlib.MAX_WBITS)
     if name in ("br", "zstd"):
@@ -41,6 +41,12 @@ class _Zlib:
 
     def feed(self, piece: bytes) -> bytes:
         self._began = self._began or bool(piece)
+        try:
+            return self._decompressed(piece)
+        except zlib.error as error:
+            raise ValueError(f"the response's content is not what its encoding says: {error}") from None
+
+    def _decompressed(self, piece: bytes) -> bytes:
         return self._inner.decompress(piece)
 
     def end(self) -> bytes:
@@ -49,6 +55,22 @@ class _Zlib:
         if self._began and not self._inner.eof:
             raise ValueError("the response's content ends before its encoding does")
         return rest
+
+
+class _Gzip(_Zlib):
+    """Members one after another (RFC 1952 §2.2), the content of each in its turn."""
+
+    def __init__(self) -> None:
+        super().__init__(16 + zlib.MAX_WBITS)
+
+    def _decompressed(self, piece: bytes) -> bytes:
+        parts: list[bytes] = []
+        while piece:
+            if self._inner.eof:
+                self._inner = zlib.decompressobj(16 + zlib.MAX_WBITS)
+            parts.append(self._inner.decompress(piece))
+            piece = self._inner.unused_data
+        return b"".join(parts)
 
 
 class _Pyqwest:

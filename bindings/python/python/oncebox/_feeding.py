@@ -40,8 +40,9 @@ class ThreadFeeder(_Feeder):
         thread.start()
 
     def _run(self) -> None:
-        pieces = iter(self._content)
+        pieces: Any = None
         try:
+            pieces = iter(self._content)
             while run_sync(self.upload.wanted(True)):
                 try:
                     piece = next(pieces)
@@ -88,8 +89,9 @@ class TaskFeeder(_Feeder):
             await self._run()
 
     async def _run(self) -> None:
-        pieces = aiter(self._content)
+        pieces: Any = None
         try:
+            pieces = aiter(self._content)
             while await run_async(self.upload.wanted(True)):
                 try:
                     piece = await anext(pieces)

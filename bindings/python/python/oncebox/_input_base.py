@@ -9,7 +9,7 @@ from typing_extensions import Self
 
 from . import _core
 from ._command_result import encoded
-from ._run import run_async, run_sync
+from ._run import is_cancellation, run_async, run_sync
 
 
 class InputBase:
@@ -23,13 +23,18 @@ class InputBase:
 
         :param data: what is written, piece by piece; closed at the end where it can be
         :param timeout: seconds that it may take; 0 and ``None`` are none
+        :raises Exception: what ``data`` raises, too; then the stream is given up
         """
-        open_ = self._core.stream_input(pid, self._terminal, timeout)
         pieces = iter(data)
+        open_ = self._core.stream_input(pid, self._terminal, timeout)
         try:
             for piece in pieces:
                 run_sync(open_.send(encoded(piece)))
             run_sync(open_.finish())
+        except BaseException:
+            # Who catches it has all that it names, and the stream with it.
+            open_.give_up()
+            raise
         finally:
             close = getattr(pieces, "close", None)
             if close is not None and not hasattr(pieces, "read"):
@@ -59,7 +64,12 @@ class AsyncCommandInputHandle:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        if error is not None and is_cancellation(error):
+            # Nobody waits any more.
+            self._closed = True
+            self._core.give_up()
+        else:
+            await self.close()
 
 
 class AsyncInputBase:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from . import _types as t
+from . import _create_types as t
 from .exceptions import InvalidArgumentException
 
 #: The official SDK's keys, and the protocol's.

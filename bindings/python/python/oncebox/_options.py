@@ -28,6 +28,9 @@ _VARIABLES = (
 _KEPT = 64
 
 _clients: OrderedDict[Any, _core.Client] = OrderedDict()
+#: Of clients that are kept no more: what they still clear away, and what that left.
+_closing: list[_core.Pending[list[str]]] = []
+_left: list[str] = []
 _lock = threading.Lock()
 
 
@@ -47,7 +50,11 @@ def client_for(options: Mapping[str, Any]) -> _core.Client:
     with _lock:
         client = _clients.setdefault(key, client)
         while len(_clients) > _KEPT:
-            _clients.popitem(last=False)
+            _, gone = _clients.popitem(last=False)
+            _closing.append(gone.close())
+            for closed in [closing for closing in _closing if closing.is_over()]:
+                _closing.remove(closed)
+                _left.extend(closed.take())
     return client
 
 
@@ -112,9 +119,10 @@ class ClientFactory:
 
 def _close_all() -> None:
     # All at a time: each waits for as long as its `cleanup_timeout`, and the end of the program for the longest of them.
-    for closing in [client.close() for client in _clients.values()]:
-        for left in run_sync(closing):
-            print(f"oncebox: {left}", file=sys.stderr)
+    for closing in [*_closing, *[client.close() for client in _clients.values()]]:
+        _left.extend(run_sync(closing))
+    for left in _left:
+        print(f"oncebox: {left}", file=sys.stderr)
 
 
 def _forget_all() -> None:
@@ -122,6 +130,8 @@ def _forget_all() -> None:
     _lock = threading.Lock()
     # What a client of the parent's is in the middle of is the parent's.
     _clients.clear()
+    _closing.clear()
+    _left.clear()
 
 
 before_exit(_close_all)

@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from . import _core
+from ._create_types import SandboxIamToken, SandboxIamTokenType
 from ._options import ClientFactory
-from ._types import SandboxIamToken, SandboxIamTokenType, moment
+from ._types import moment
 
 
 @dataclass

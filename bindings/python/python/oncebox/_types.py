@@ -4,12 +4,11 @@ Annotations are values here and not text: which keys of a dictionary are require
 """
 
 import json
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from enum import Enum
-from pathlib import Path
-from typing import IO, Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 # That of Python 3.10 does not know which keys are required.
 from typing_extensions import NotRequired, TypedDict
@@ -29,22 +28,18 @@ HttpVersion = Literal["1.1", "2"]
 SandboxListOrder = Literal["asc", "desc"]
 SnapshotMode = Literal["full", "filesystem"]
 SandboxOnResume = Literal["restore", "reboot"]
-SandboxIamTokenType = Literal["JWT-SVID"] | str
 
-ALL_TRAFFIC = "0.0.0.0/0"
-"""All addresses, for ``allow_out`` and ``deny_out``."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def moment(microseconds: int) -> datetime:
     """A moment, as the extension module tells it."""
-    return _EPOCH + timedelta(microseconds=microseconds)
+    return EPOCH + timedelta(microseconds=microseconds)
 
 
 def microseconds(at: datetime | None) -> int | None:
     """A moment, as the extension module takes it. One without a time zone is local, as everywhere in Python."""
-    return None if at is None else (at.astimezone(timezone.utc) - _EPOCH) // timedelta(microseconds=1)
+    return None if at is None else (at.astimezone(timezone.utc) - EPOCH) // timedelta(microseconds=1)
 
 
 class Stdout(str):
@@ -264,260 +259,3 @@ class SnapshotInfo:
     """Its id."""
     names: list[str] = field(default_factory=lambda: list[str]())
     """Its names."""
-
-
-class FileType(Enum):
-    """What an entry is; of a symbolic link that leads somewhere: what it leads to."""
-
-    FILE = "file"
-    DIR = "dir"
-    SYMLINK = "symlink"
-
-
-@dataclass
-class WriteInfo:
-    """A file that was written."""
-
-    name: str
-    """The last component of its path."""
-    type: FileType | None
-    """What it is."""
-    path: str
-    """Its absolute path."""
-    metadata: dict[str, str] | None = None
-    """What is kept with it."""
-
-
-@dataclass
-class EntryInfo(WriteInfo):
-    """A file, directory or symbolic link."""
-
-    size: int = 0
-    """Bytes."""
-    mode: int = 0
-    """Permission bits."""
-    permissions: str = ""
-    """The same as ``ls -l`` shows them."""
-    owner: str = ""
-    """Owner's name."""
-    group: str = ""
-    """Group's name."""
-    modified_time: datetime = _EPOCH
-    """When its content last changed."""
-    symlink_target: str | None = None
-    """Where a symbolic link leads."""
-
-
-def write_info(told: dict[str, Any]) -> WriteInfo:
-    """A written file, as the extension module tells of it."""
-    told["type"] = _file_type(told["type"])
-    return WriteInfo(**told)
-
-
-def entry_info(told: dict[str, Any]) -> EntryInfo:
-    """An entry, as the extension module tells of it."""
-    told["type"], told["modified_time"] = _file_type(told["type"]), moment(told["modified_time"])
-    return EntryInfo(**told)
-
-
-def _file_type(told: str | None) -> FileType | None:
-    return FileType(told) if told in ("file", "dir", "symlink") else None
-
-
-class FilesystemEventType(Enum):
-    """What happened to an entry."""
-
-    CHMOD = "chmod"
-    CREATE = "create"
-    REMOVE = "remove"
-    RENAME = "rename"
-    WRITE = "write"
-
-
-@dataclass
-class FilesystemEvent:
-    """A change in a directory that is watched."""
-
-    name: str
-    """The entry's path, from the directory on."""
-    type: FilesystemEventType
-    """What happened."""
-    entry: EntryInfo | None = None
-    """What the path is now, where ``include_entry`` asked for it."""
-
-
-def filesystem_events(told: list[dict[str, Any]]) -> list[FilesystemEvent]:
-    """Changes, as the extension module tells of them; kinds that are not known here are left out."""
-    known = {kind.value for kind in FilesystemEventType}
-    return [
-        FilesystemEvent(
-            name=event["name"],
-            type=FilesystemEventType(event["type"]),
-            entry=None if event["entry"] is None else entry_info(event["entry"]),
-        )
-        for event in told
-        if event["type"] in known
-    ]
-
-
-WriteData = str | bytes | IO[Any] | Iterable[bytes]
-"""What can be written to a file: text, bytes, an open file, or pieces."""
-AsyncWriteData = str | bytes | IO[Any] | AsyncIterable[bytes]
-"""What can be written to a file: text, bytes, an open file, or pieces that come."""
-
-
-class WriteEntry(TypedDict):
-    """A file to be written."""
-
-    path: str
-    data: WriteData
-
-
-class AsyncWriteEntry(TypedDict):
-    """A file to be written."""
-
-    path: str
-    data: AsyncWriteData
-
-
-class SandboxOnTimeoutPause(TypedDict):
-    """At the end of its lifetime it is paused."""
-
-    action: Literal["pause"]
-    mode: NotRequired[SnapshotMode]
-    keep_memory: NotRequired[bool]
-
-
-class SandboxOnTimeoutKill(TypedDict):
-    """At the end of its lifetime it is killed."""
-
-    action: Literal["kill"]
-
-
-SandboxOnTimeout = Literal["pause", "kill"] | SandboxOnTimeoutPause | SandboxOnTimeoutKill
-
-
-class SandboxLifecycle(TypedDict):
-    """What happens at the end of a sandbox's lifetime, and then."""
-
-    on_timeout: SandboxOnTimeout
-    auto_resume: NotRequired[bool]
-    """Whether traffic wakes it."""
-
-
-class SandboxIamToken(TypedDict):
-    """An identity that a sandbox may prove."""
-
-    audience: str
-    token_type: SandboxIamTokenType
-
-
-class SandboxIamOpts(TypedDict, total=False):
-    """The identities that a sandbox may prove, by the names it knows them by; at most 5."""
-
-    tokens: dict[str, SandboxIamToken]
-
-
-class SandboxEgressProxyTLSOpts(TypedDict, total=False):
-    """How a proxy is spoken to."""
-
-    server_name: str
-    ca_cert: str
-
-
-class SandboxEgressProxyOpts(TypedDict):
-    """The proxy that outgoing traffic takes."""
-
-    address: str
-    username: NotRequired[str]
-    password: NotRequired[str]
-    tls: NotRequired[bool | SandboxEgressProxyTLSOpts]
-
-
-@dataclass(frozen=True)
-class SandboxNetworkTransformIam:
-    """Placeholders of the sandbox's identity tokens."""
-
-    tokens: Mapping[str, str]
-    """By the names of ``iam``: what is replaced by the token where traffic leaves the sandbox."""
-
-
-@dataclass(frozen=True)
-class SandboxNetworkTransformContext:
-    """What a rule's resolver is called with."""
-
-    iam: SandboxNetworkTransformIam
-
-
-SandboxNetworkTransformResolver = Callable[[SandboxNetworkTransformContext], SandboxNetworkTransform]
-
-
-class SandboxNetworkRule(TypedDict):
-    """A rule for a host."""
-
-    transform: NotRequired[SandboxNetworkTransform | SandboxNetworkTransformResolver]
-
-
-SandboxNetworkRules = dict[str, list[SandboxNetworkRule]]
-
-
-@dataclass(frozen=True)
-class SandboxNetworkSelectorContext:
-    """What a selector of ``allow_out`` or ``deny_out`` is called with."""
-
-    all_traffic: str
-    """All addresses."""
-    rules: Mapping[str, list[SandboxNetworkRule]]
-    """The rules that were given."""
-
-
-SandboxNetworkSelector = list[str] | Callable[[SandboxNetworkSelectorContext], list[str]]
-
-
-class SandboxNetworkOpts(TypedDict):
-    """What a sandbox may reach, and who may reach it."""
-
-    allow_out: NotRequired[SandboxNetworkSelector]
-    deny_out: NotRequired[SandboxNetworkSelector]
-    rules: NotRequired[SandboxNetworkRules]
-    egress_proxy: NotRequired[SandboxEgressProxyOpts]
-    dns_servers: NotRequired[list[str]]
-    allow_public_traffic: NotRequired[bool]
-    mask_request_host: NotRequired[str]
-    https_ports: NotRequired[list[int]]
-
-
-class SandboxNetworkUpdate(TypedDict, total=False):
-    """What a sandbox may reach, in place of all that was set before."""
-
-    allow_out: SandboxNetworkSelector
-    deny_out: SandboxNetworkSelector
-    rules: SandboxNetworkRules
-    egress_proxy: SandboxEgressProxyOpts
-    dns_servers: list[str]
-    allow_internet_access: bool
-
-
-class GitHubMcpServerConfig(TypedDict):
-    """An MCP server from a repository."""
-
-    run_cmd: str
-    install_cmd: NotRequired[str]
-    envs: NotRequired[dict[str, str]]
-
-
-GitHubMcpServer = dict[str, GitHubMcpServerConfig | Any]
-McpServer = dict[str, Any]
-"""MCP servers by their names, with the configuration of each."""
-
-
-class CopyItem(TypedDict):
-    """What :meth:`TemplateBuilder.copy_items` copies."""
-
-    src: str | Path | list[str | Path]
-    dest: str | Path
-    forceUpload: NotRequired[Literal[True] | None]
-    user: NotRequired[str | None]
-    mode: NotRequired[int | None]
-    resolveSymlinks: NotRequired[bool | None]
-    gzip: NotRequired[bool | None]

@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from . import _core
+from ._file_types import FilesystemEvent, filesystem_events
 from ._options import timed
 from ._run import Background, call_async, is_cancellation, logger, run_async, run_sync, shielded_async
-from ._types import FilesystemEvent, OutputHandler, filesystem_events
+from ._types import OutputHandler
 
 
 class WatchHandle:

@@ -220,7 +220,14 @@ class _Content:
             error = _exception(item, None)
             _http.attach(error, "responded", self._core.attempts, True)
             raise error
-        piece: bytes = item if self._decoder is None else self._decoder.feed(item)
+        if self._decoder is None:
+            plain: bytes = item
+            return plain
+        try:
+            piece: bytes = self._decoder.feed(item)
+        except ValueError:
+            self.close()
+            raise
         return piece
 
     def close(self) -> None:

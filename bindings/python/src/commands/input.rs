@@ -80,6 +80,12 @@ impl Input {
         })
     }
 
+    /// Gives it up: what was passed on and not written yet is not. The standard input stays open.
+    fn give_up(&self) {
+        drop(self.pieces.lock().take());
+        self.task.abort();
+    }
+
     /// Ends the stream, and waits until all of it was written. The standard input stays open.
     fn finish(&self, py: Python<'_>) -> PyResult<Pending> {
         drop(self.pieces.lock().take());

@@ -1,5 +1,6 @@
 //! Commands and terminals of a sandbox.
 
+mod followed;
 mod following;
 mod input;
 

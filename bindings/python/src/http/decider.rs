@@ -33,7 +33,33 @@ struct Origin {
     budget: Budget,
     /// The caller's clock when the budget was made.
     made: f64,
-    failed_dials: Mutex<u32>,
+    dials: Dials,
+}
+
+/// How many dials of an origin have failed in a row.
+#[derive(Default)]
+struct Dials(Mutex<u32>);
+
+impl Dials {
+    fn failed(&self) -> u32 {
+        *self.0.lock()
+    }
+
+    /// Learns from what an attempt of a round came to, and says how many dials have failed in a row, where its own was one. Those
+    /// of one round count as one: the origin failed once, however many asked. Only an answer shows that it can be reached again.
+    fn note(&self, outcome: &Outcome, round: u32) -> u32 {
+        let mut failed = self.0.lock();
+        if matches!(outcome, Outcome::Responded(_)) {
+            *failed = 0;
+        }
+        if !matches!(outcome, Outcome::NotSent(not_sent) if not_sent.phase.is_dial()) {
+            return 0;
+        }
+        if *failed == round {
+            *failed = round.saturating_add(1);
+        }
+        (*failed).max(1)
+    }
 }
 
 #[pymethods]
@@ -71,9 +97,9 @@ impl Decider {
         }
         let origin = origins
             .entry(origin)
-            .or_insert_with(|| Arc::new(Origin { budget: Budget::new(), made: now, failed_dials: Mutex::new(0) }))
+            .or_insert_with(|| Arc::new(Origin { budget: Budget::new(), made: now, dials: Dials::default() }))
             .clone();
-        let state = Mutex::new(State { facts, ledger: Ledger::new() });
+        let state = Mutex::new(State { facts, ledger: Ledger::new(), round: origin.dials.failed() });
         Ok(Judged { policy: self.policy.clone(), origin, began: now, state })
     }
 }
@@ -90,10 +116,17 @@ pub(crate) struct Judged {
 struct State {
     facts: CallFacts,
     ledger: Ledger,
+    /// How many dials of the origin had failed in a row when the attempt began.
+    round: u32,
 }
 
 #[pymethods]
 impl Judged {
+    /// An attempt begins.
+    fn begin(&self) {
+        self.state.lock().round = self.origin.dials.failed();
+    }
+
     /// An attempt was answered. `date_now` is the time of day in seconds since 1970. The result is how long to wait before
     /// the request is sent again; `None`: it is not.
     #[allow(clippy::too_many_arguments)] // The decision has these inputs.
@@ -117,7 +150,6 @@ impl Judged {
             should_retry: value("should-retry").map(should_retry),
             ..Response::new(status)
         };
-        *self.origin.failed_dials.lock() = 0;
         self.judge(Outcome::Responded(answer), body, (read, limit), started, now, random)
     }
 
@@ -151,10 +183,6 @@ impl Judged {
             "cancelled" => Outcome::Cancelled { sent: true },
             other => return Err(invalid(format!("{other:?} is no kind of failure"))),
         };
-        {
-            let mut failed = self.origin.failed_dials.lock();
-            *failed = if matches!(kind, "connect" | "connect_timeout") { *failed + 1 } else { 0 };
-        }
         self.judge(outcome, body, (read, limit), started, now, random)
     }
 
@@ -188,7 +216,7 @@ impl Judged {
         random: f64,
     ) -> PyResult<Option<f64>> {
         let since = |then: f64, now: f64| Duration::try_from_secs_f64(now - then).unwrap_or(Duration::ZERO);
-        let State { facts, ledger } = &mut *self.state.lock();
+        let State { facts, ledger, round } = &mut *self.state.lock();
         facts.body = match body {
             "none" => RequestBody::None,
             "bytes" => RequestBody::Bytes,
@@ -197,11 +225,8 @@ impl Judged {
             "consumed" => RequestBody::StreamConsumed { read, limit },
             other => return Err(invalid(format!("{other:?} is no kind of body"))),
         };
-        let attempt = Attempt {
-            started: since(self.began, started),
-            failed_dials: *self.origin.failed_dials.lock(),
-            ..Attempt::new(outcome)
-        };
+        let failed_dials = self.origin.dials.note(&outcome, *round);
+        let attempt = Attempt { started: since(self.began, started), failed_dials, ..Attempt::new(outcome) };
         let tokens = Tokens { budget: &self.origin.budget, call_started: since(self.origin.made, self.began) };
         let verdict = judge(&self.policy, facts, ledger, Some(tokens), &attempt, since(self.began, now), random);
         Ok(match verdict {

@@ -244,16 +244,7 @@ impl HttpResponse {
         }
     }
 
-    /// The trailers, names and values as bytes, once the body was read.
-    #[getter]
-    fn trailers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        match &*self.trailers.lock() {
-            Some(trailers) => raw(py, trailers),
-            None => Ok(PyList::empty(py)),
-        }
-    }
-
-    /// The trailers as text.
+    /// The trailers as text, once the body was read.
     #[getter]
     fn text_trailers(&self) -> Vec<(String, String)> {
         let trailers = self.trailers.lock();

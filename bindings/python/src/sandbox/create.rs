@@ -3,9 +3,9 @@
 use oncebox::{ConnectSandbox, CreateSandbox, Pause};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tokio::runtime::Handle;
 
 use super::Sandbox;
+use super::unclaimed::Unclaimed;
 use crate::client::Client;
 use crate::errors::{self, Subject, invalid};
 use crate::options::{self, Options};
@@ -18,8 +18,8 @@ impl Client {
     #[pyo3(signature = (options=None))]
     fn create(&self, py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Pending> {
         let create = order(py, oncebox::Sandbox::create(&self.inner), Options::new(options, py)?)?;
-        let handle = runtime::handle(py)?;
-        let made = async move { create.await.map(|made| Unclaimed { sandbox: Some(made), handle }) };
+        let undo = runtime::undo(py)?;
+        let made = async move { create.await.map(|made| Unclaimed::new(made, undo)) };
         begin(py, Subject::Sandbox, made, |py, made| Sandbox::object(py, made.claim()?))
     }
 
@@ -103,26 +103,4 @@ pub(crate) fn order(py: Python<'_>, create: CreateSandbox, options: Options<'_>)
     }
     options.finish()?;
     Ok(create)
-}
-
-/// A new sandbox that nobody has taken yet. Dropped like that, it is killed: its caller went away between its answer and the
-/// moment of taking it.
-struct Unclaimed {
-    sandbox: Option<oncebox::Sandbox>,
-    handle: Handle,
-}
-
-impl Unclaimed {
-    fn claim(mut self) -> PyResult<oncebox::Sandbox> {
-        let gone = || pyo3::exceptions::PyRuntimeError::new_err("oncebox: the sandbox was taken already");
-        self.sandbox.take().ok_or_else(gone)
-    }
-}
-
-impl Drop for Unclaimed {
-    fn drop(&mut self) {
-        if let Some(sandbox) = self.sandbox.take() {
-            self.handle.spawn(async move { sandbox.kill().await });
-        }
-    }
 }

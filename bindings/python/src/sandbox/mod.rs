@@ -2,12 +2,13 @@
 
 mod create;
 mod list;
+mod unclaimed;
 
 pub(crate) use create::order;
 pub(crate) use list::{SandboxPages, SnapshotPages};
 
 use jiff::Timestamp;
-use oncebox::{Came, Killed, Pause, Paused};
+use oncebox::{Error, Killed, Pause, Paused};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -16,6 +17,8 @@ use crate::convert;
 use crate::errors::{self, Subject, invalid};
 use crate::options::{self, Options};
 use crate::pending::{Pending, begin};
+use crate::runtime;
+use unclaimed::Unclaimed;
 
 /// A sandbox. It belongs to no thread and no loop.
 #[pyclass(frozen, module = "oncebox._core")]
@@ -37,11 +40,6 @@ impl Sandbox {
     }
 
     #[getter]
-    fn envd_version(&self) -> &str {
-        self.inner.envd_version()
-    }
-
-    #[getter]
     fn domain(&self) -> Option<&str> {
         self.inner.domain()
     }
@@ -54,17 +52,6 @@ impl Sandbox {
     #[getter]
     fn intent(&self) -> Option<&str> {
         self.inner.intent()
-    }
-
-    /// How this handle came to it.
-    #[getter]
-    fn came(&self) -> &'static str {
-        match self.inner.came() {
-            Came::Created => "created",
-            Came::Adopted => "adopted",
-            Came::Connected => "connected",
-            _ => "named",
-        }
     }
 
     #[getter]
@@ -145,12 +132,17 @@ impl Sandbox {
     /// Sandboxes, or the exception of each fork that failed.
     fn fork(&self, py: Python<'_>, count: &Bound<'_, PyAny>, timeout: Option<&Bound<'_, PyAny>>) -> PyResult<Pending> {
         let lifetime = timeout.map(|timeout| options::seconds("timeout", timeout)).transpose()?;
-        let (sandbox, count) = (self.inner.clone(), options::count("count", count)?);
-        begin(py, Subject::Sandbox, async move { sandbox.fork(count, lifetime).await }, |py, forks| {
+        let (sandbox, count, undo) = (self.inner.clone(), options::count("count", count)?, runtime::undo(py)?);
+        let made = async move {
+            let forks = sandbox.fork(count, lifetime).await?;
+            let unclaimed = |fork: Result<_, Error>| fork.map(|made| Unclaimed::new(made, undo.clone()));
+            Ok::<_, Error>(forks.into_iter().map(unclaimed).collect::<Vec<_>>())
+        };
+        begin(py, Subject::Sandbox, made, |py, forks| {
             let list = PyList::empty(py);
             for fork in forks {
                 match fork {
-                    Ok(sandbox) => list.append(Self::object(py, sandbox)?)?,
+                    Ok(made) => list.append(Self::object(py, made.claim()?)?)?,
                     Err(error) => list.append(errors::raise(py, &error, Subject::Sandbox).into_value(py))?,
                 }
             }

@@ -11,14 +11,18 @@ use pyo3::types::PyBytes;
 use tokio::sync::Mutex;
 
 use super::Volume;
-use crate::errors::{Subject, plain};
+use crate::errors::{Failure, Subject};
+use crate::kept::Kept;
 use crate::options;
 use crate::pending::{Pending, begin, begin_with};
+use crate::runtime;
 
 /// A volume's file that is read. Dropped, it is closed.
 #[pyclass(frozen, module = "oncebox._core")]
 pub(crate) struct VolumeReading {
     body: Arc<Mutex<Option<ResponseBody>>>,
+    /// What had come when who waited for it was gone.
+    kept: Kept<Result<Option<Bytes>, Failure>>,
     /// The longest time without a byte.
     idle: Option<Duration>,
 }
@@ -39,58 +43,63 @@ impl Volume {
         let idle = idle.filter(|idle| !idle.is_zero());
         let volume = self.inner.clone();
         begin(py, Subject::VolumePath, async move { volume.read_stream(&path).await }, move |py, body| {
-            let reading = VolumeReading { body: Arc::new(Mutex::new(Some(body))), idle };
+            let reading = VolumeReading { body: Arc::new(Mutex::new(Some(body))), kept: Kept::default(), idle };
             Ok(Py::new(py, reading)?.into_any())
         })
     }
 }
 
-/// Why there is no next piece.
-enum End {
-    Cut(String),
-    Idle(Duration),
-}
-
 #[pymethods]
 impl VolumeReading {
-    /// The next piece; `None` at the end.
+    /// The next piece; `None` at the end. Who asks and goes away before it came has not had it.
     fn next(&self, py: Python<'_>) -> PyResult<Pending> {
-        let (body, idle) = (Arc::clone(&self.body), self.idle);
+        let (body, kept, idle) = (Arc::clone(&self.body), self.kept.clone(), self.idle);
         let next = async move {
             let mut body = body.lock().await;
-            let Some(open) = body.as_mut() else { return Ok(None) };
-            let piece = match idle {
-                None => piece(open).await,
-                Some(limit) => tokio::time::timeout(limit, piece(open)).await.unwrap_or_else(|_| Err(End::Idle(limit))),
-            };
-            if !matches!(piece, Ok(Some(_))) {
-                *body = None;
+            match kept.again() {
+                Some(piece) => piece,
+                None => kept.unless_taken(next(&mut body, idle).await),
             }
-            piece
         };
-        begin_with(py, next, |py, piece| match piece {
-            Ok(None) => Ok(py.None()),
+        begin_with(py, next, |py, piece| match piece.take().unwrap_or(Ok(None)) {
             Ok(Some(piece)) => Ok(PyBytes::new(py, &piece).into_any().unbind()),
-            Err(End::Cut(why)) => {
-                Err(plain(py, ErrorKind::ConnectionLost, format!("could not read the volume's file: {why}")))
-            }
-            Err(End::Idle(limit)) => {
-                let message = format!("nothing of the volume's file came for its `stream_idle_timeout` of {limit:?}");
-                Err(plain(py, ErrorKind::Timeout, message))
-            }
+            Ok(None) => Ok(py.None()),
+            Err(failure) => Err(failure.raise(py, Subject::VolumePath)),
         })
     }
 
-    /// Closes it.
-    fn close(&self, py: Python<'_>) -> PyResult<Pending> {
-        let body = Arc::clone(&self.body);
-        begin_with(py, async move { *body.lock().await = None }, |py, ()| Ok(py.None()))
+    /// Gives up what was not read.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let (body, kept) = (Arc::clone(&self.body), self.kept.clone());
+        runtime::handle(py)?.spawn(async move {
+            *body.lock().await = None;
+            kept.clear();
+        });
+        Ok(())
     }
 }
 
-async fn piece(body: &mut ResponseBody) -> Result<Option<Bytes>, End> {
+/// The next piece of a file that is open.
+async fn next(body: &mut Option<ResponseBody>, idle: Option<Duration>) -> Result<Option<Bytes>, Failure> {
+    let Some(open) = body.as_mut() else { return Ok(None) };
+    let piece = match idle {
+        None => piece(open).await,
+        Some(limit) => tokio::time::timeout(limit, piece(open)).await.unwrap_or_else(|_| {
+            let message = format!("nothing of the volume's file came for its `stream_idle_timeout` of {limit:?}");
+            Err(Failure::Plain(ErrorKind::Timeout, message))
+        }),
+    };
+    if !matches!(piece, Ok(Some(_))) {
+        *body = None;
+    }
+    piece
+}
+
+async fn piece(body: &mut ResponseBody) -> Result<Option<Bytes>, Failure> {
     loop {
-        match body.frame().await.transpose().map_err(|error| End::Cut(error.to_string()))? {
+        let cut =
+            |error| Failure::Plain(ErrorKind::ConnectionLost, format!("could not read the volume's file: {error}"));
+        match body.frame().await.transpose().map_err(cut)? {
             None => return Ok(None),
             Some(frame) => match frame.into_data() {
                 Ok(data) if !data.is_empty() => return Ok(Some(data)),

@@ -16,6 +16,8 @@ import trio
 
 import oncebox.pyqwest
 from oncebox import InvalidArgumentException, Outcome
+from oncebox._decoding import decoder_for
+from oncebox._feeding import ThreadFeeder
 from oncebox.pyqwest import RetryPolicy
 from sides import MUCH
 
@@ -94,6 +96,61 @@ def test_json_says_what_it_is() -> None:
     # Decoded, and no longer described as encoded.
     assert response.text() == 'application/json {"a": 1}'
     assert "content-encoding" not in response.headers
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_gzip_may_have_many_members(size: int) -> None:
+    whole = b"".join(map(gzip.compress, (b"one ", b"", b"two")))
+    decoder = decoder_for("gzip")
+    assert decoder is not None
+    pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
+    assert b"".join(map(decoder.feed, pieces)) + decoder.end() == b"one two"
+    # Neither a part of a member nor what is none is taken for the end.
+    for wrong in (whole[:-1], whole + gzip.compress(b"")[:5]):
+        decoder = decoder_for("gzip")
+        assert decoder is not None
+        decoder.feed(wrong)
+        with pytest.raises(ValueError, match="ends before"):
+            decoder.end()
+    decoder = decoder_for("gzip")
+    assert decoder is not None
+    with pytest.raises(ValueError, match="not what its encoding says"):
+        decoder.feed(whole + b"no member")
+
+
+def test_many_members_come_through(client: Client) -> None:
+    body = gzip.compress(b"one ") + gzip.compress(b"two")
+
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-encoding", "gzip")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Server) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        assert client("GET", f"http://127.0.0.1:{server.server_port}/").text() == "one two"
+        thread.join()
+
+
+def test_content_that_cannot_be_iterated_ends_the_call() -> None:
+    class Content:
+        def __iter__(self) -> Any:
+            raise ZeroDivisionError
+
+    feeder = ThreadFeeder(Content(), None)
+    feeder.start()
+    for thread in threading.enumerate():
+        if thread.name == "oncebox-body":
+            thread.join(10)
+    assert isinstance(feeder.error, ZeroDivisionError)
+    assert feeder.is_over
 
 
 def test_trailers_come_with_the_end(peer: MakePeer, client: Client) -> None:

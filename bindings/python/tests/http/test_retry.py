@@ -12,7 +12,7 @@ import pyqwest.httpx
 import pytest
 
 import oncebox.httpx
-from oncebox import InvalidArgumentException, Outcome
+from oncebox import InvalidArgumentException, Outcome, _core
 from oncebox.httpx import RetryPolicy, attempts_of
 
 if TYPE_CHECKING:
@@ -156,6 +156,28 @@ def test_failed_connects_can_be_left_to_the_inner_transport(call: Call) -> None:
         call(over(call, inner, Clock(call), policy=RetryPolicy(connection_retries=0)), "GET", URL)
     assert caught.value.outcome is Outcome.NOT_SENT  # type: ignore[attr-defined]
     assert len(inner.requests) == 1
+
+
+def test_waits_for_connects_grow_with_those_that_failed_in_a_row(call: Call) -> None:
+    no = httpx.ConnectError("no")
+    inner, clock = Inner([no, httpx.PoolTimeout("no"), no, httpx.ReadError("no"), no, 200, no, 200]), Clock(call)
+    transport = over(call, inner, clock)
+    call.all(transport, [("GET", URL, {}), ("GET", URL, {})])
+    # That there was no place, after which there is no wait, tells nothing of connects, nor does a loss; an answer does.
+    assert clock.slept == [0.25, 0.375, 0.05, 0.5625, 0.25]
+
+
+def test_connects_that_fail_together_have_failed_once() -> None:
+    decider = _core.Decider(policy=RetryPolicy()._json())
+    calls = [decider.call("GET", "http://example.test", "/", [], 0.0, None) for _ in range(3)]
+
+    def failed(judged: _core.Judged) -> float | None:
+        return judged.failed("connect", "no", "none", 0, 0, 0.0, 0.0, 0.0)
+
+    for wait in (0.25, 0.375):
+        for one in calls:
+            one.begin()
+        assert [failed(one) for one in calls] == [wait] * 3
 
 
 def test_attempts_add_up(call: Call) -> None:

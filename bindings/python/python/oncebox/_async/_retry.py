@@ -83,6 +83,7 @@ class AsyncRetryTransport(httpx.AsyncBaseTransport):
                 started = self._monotonic()
                 left = None if deadline is None else deadline - (started - began)
                 attempt = _attempt(request, body.view(), number, left)
+                call.begin()
                 try:
                     response = await self._inner.handle_async_request(attempt)
                 except httpx.TransportError as error:

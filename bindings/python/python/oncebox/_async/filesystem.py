@@ -8,12 +8,13 @@ from contextlib import aclosing
 from typing import Literal, cast, overload
 
 from .. import _core
-from .. import _types as t
+from .. import _file_types as t
 from .._checks import one_of
 from .._options import timed
 from .._pieces import pieces_async
 from .._run import run_async
 from .._watch_base import AsyncWatchBase
+from ._reading import AsyncPieces
 
 
 class AsyncFilesystem(AsyncWatchBase):
@@ -75,13 +76,9 @@ class AsyncFilesystem(AsyncWatchBase):
         one_of("format", format, ("text", "bytes", "stream"))
         core = timed(self._core, request_timeout)
         if format == "stream":
-            return self._pieces(await run_async(core.stream_file(path, user, stream_idle_timeout)))
+            return AsyncPieces(await run_async(core.stream_file(path, user, stream_idle_timeout)))
         read = await run_async(core.read_file(path, user))
         return bytearray(read) if format == "bytes" else read.decode(errors="replace")
-
-    async def _pieces(self, reading: _core.Reading) -> AsyncIterator[bytes]:
-        while (piece := await run_async(reading.next())) is not None:
-            yield piece
 
     async def write(
         self,

@@ -13,6 +13,7 @@ from typing import Any
 
 from typing_extensions import Self, Unpack
 
+from .. import _create_types as c
 from .. import _types as t
 from .._core import Sandbox as CoreSandbox
 from .._dual import Target, dual, dual_or_all
@@ -76,10 +77,10 @@ class AsyncSandbox(SandboxBase):
         envs: dict[str, str] | None = None,
         secure: bool | None = None,
         allow_internet_access: bool | None = None,
-        mcp: t.McpServer | None = None,
-        network: t.SandboxNetworkOpts | None = None,
-        iam: t.SandboxIamOpts | None = None,
-        lifecycle: t.SandboxLifecycle | None = None,
+        mcp: c.McpServer | None = None,
+        network: c.SandboxNetworkOpts | None = None,
+        iam: c.SandboxIamOpts | None = None,
+        lifecycle: c.SandboxLifecycle | None = None,
         volume_mounts: Mapping[str, Any] | None = None,
         logger: logging.Logger | None = None,
         idempotency_key: str | None = None,
@@ -132,7 +133,7 @@ class AsyncSandbox(SandboxBase):
             await sandbox._start_mcp(mcp)
         return sandbox
 
-    async def _start_mcp(self, mcp: t.McpServer) -> None:
+    async def _start_mcp(self, mcp: c.McpServer) -> None:
         self._mcp_token = str(uuid.uuid4())
         result: dict[str, Any] | None = None
         try:
@@ -221,7 +222,7 @@ class AsyncSandbox(SandboxBase):
 
     @dual
     @staticmethod
-    async def update_network(target: Target, network: t.SandboxNetworkUpdate, **opts: Unpack[ApiParams]) -> None:
+    async def update_network(target: Target, network: c.SandboxNetworkUpdate, **opts: Unpack[ApiParams]) -> None:
         """Sets what a sandbox may reach, in place of all that was set before: with its id, or on an instance."""
         await run_async(target.core(opts).update_network(network_json(network)))
 

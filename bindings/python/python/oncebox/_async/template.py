@@ -7,20 +7,22 @@ from collections.abc import Callable
 from typing_extensions import Unpack
 
 from .. import _core
-from .._options import client_for
-from .._params import ApiParams
-from .._run import run_async
-from .._template import (
+from .._build import (
     BuildInfo,
     LogEntry,
     Progress,
-    TemplateBase,
     TemplateBuildStatusResponse,
-    TemplateClass,
     TemplateTag,
     TemplateTagInfo,
     build_options,
     build_status,
+)
+from .._options import client_for
+from .._params import ApiParams
+from .._run import run_async
+from .._template import (
+    TemplateBase,
+    TemplateClass,
 )
 from .._types import moment
 

@@ -25,6 +25,7 @@ from .._volume import (
     VolumeInfo,
     volume_entry,
 )
+from ._reading import AsyncPieces
 
 
 class AsyncVolume(VolumeContent, ClientFactory):
@@ -185,13 +186,9 @@ class AsyncVolume(VolumeContent, ClientFactory):
         core = self._content(opts)
         if format == "stream":
             idle = 60 if stream_idle_timeout is None else stream_idle_timeout
-            return self._pieces(await run_async(core.stream_file(path, idle)))
+            return AsyncPieces(await run_async(core.stream_file(path, idle)))
         data = await run_async(core.read_file(path))
         return data if format == "bytes" else data.decode("utf-8", "replace")
-
-    async def _pieces(self, reading: _core.VolumeReading) -> AsyncIterator[bytes]:
-        while (piece := await run_async(reading.next())) is not None:
-            yield piece
 
     async def write_file(
         self,

@@ -84,6 +84,7 @@ class RetryTransport(httpx.BaseTransport):
                 started = self._monotonic()
                 left = None if deadline is None else deadline - (started - began)
                 attempt = _attempt(request, body.view(), number, left)
+                call.begin()
                 try:
                     response = self._inner.handle_request(attempt)
                 except httpx.TransportError as error:

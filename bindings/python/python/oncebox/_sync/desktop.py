@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 from typing_extensions import Self, Unpack
 
 from .. import _core
-from .. import _types as t
+from .. import _create_types as t
 from .._params import ApiParams
 from .._run import run_sync, sleep_sync
 from ..exceptions import DesktopStreamException, InvalidArgumentException

@@ -9,12 +9,13 @@ from contextlib import closing
 from typing import Literal, cast, overload
 
 from .. import _core
-from .. import _types as t
+from .. import _file_types as t
 from .._checks import one_of
 from .._options import timed
 from .._pieces import pieces_sync
 from .._run import run_sync
 from .._watch_base import WatchBase
+from ._reading import Pieces
 
 
 class Filesystem(WatchBase):
@@ -76,13 +77,9 @@ class Filesystem(WatchBase):
         one_of("format", format, ("text", "bytes", "stream"))
         core = timed(self._core, request_timeout)
         if format == "stream":
-            return self._pieces(run_sync(core.stream_file(path, user, stream_idle_timeout)))
+            return Pieces(run_sync(core.stream_file(path, user, stream_idle_timeout)))
         read = run_sync(core.read_file(path, user))
         return bytearray(read) if format == "bytes" else read.decode(errors="replace")
-
-    def _pieces(self, reading: _core.Reading) -> Iterator[bytes]:
-        while (piece := run_sync(reading.next())) is not None:
-            yield piece
 
     def write(
         self,

@@ -26,6 +26,7 @@ from .._volume import (
     VolumeInfo,
     volume_entry,
 )
+from ._reading import Pieces
 
 
 class Volume(VolumeContent, ClientFactory):
@@ -186,13 +187,9 @@ class Volume(VolumeContent, ClientFactory):
         core = self._content(opts)
         if format == "stream":
             idle = 60 if stream_idle_timeout is None else stream_idle_timeout
-            return self._pieces(run_sync(core.stream_file(path, idle)))
+            return Pieces(run_sync(core.stream_file(path, idle)))
         data = run_sync(core.read_file(path))
         return data if format == "bytes" else data.decode("utf-8", "replace")
-
-    def _pieces(self, reading: _core.VolumeReading) -> Iterator[bytes]:
-        while (piece := run_sync(reading.next())) is not None:
-            yield piece
 
     def write_file(
         self,

@@ -148,7 +148,8 @@ def _with_evidence(handle: Callable[..., Any]) -> Callable[..., Any]:
             attempts = history.attempts
             error.attempts, error.outcome = attempts, attempts[-1].outcome if attempts else None
         told = answer.headers.get("retry-after")
-        error.retry_after = told and _core.retry_after(told, answer.headers.get("date"), int(time.time()))
+        date, now = answer.headers.get("date"), int(time.time())
+        error.retry_after = None if told is None else _core.retry_after(told, date, now)
         return error
 
     return handled

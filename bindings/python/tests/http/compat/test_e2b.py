@@ -155,6 +155,15 @@ def test_an_error_of_an_answer_has_its_evidence(provider: Any) -> None:
     assert (error.retry_after, error.outcome, len(error.attempts)) == (3600, Outcome.RESPONDED, 1)
 
 
+def test_an_empty_hint_is_none(provider: Any) -> None:
+    busy = answering("/sandboxes/i1", {"code": 503, "message": "busy"}, 503)
+    busy["do"][0]["answer"]["headers"]["retry-after"] = ""
+    provider(busy)
+    with pytest.raises(Exception, match="503") as caught:
+        e2b.Sandbox.kill("i1", retries=0)
+    assert caught.value.retry_after is None  # type: ignore[attr-defined]
+
+
 def test_a_create_is_never_sent_twice_on_a_guess(provider: Any) -> None:
     server = provider(answering("/v2/sandboxes", {"code": 504, "message": "late"}, 504))
     with pytest.raises(e2b.SandboxException, match="504"):
