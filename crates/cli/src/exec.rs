@@ -10,6 +10,7 @@ use crate::args::ExecArgs;
 use crate::exit::{self, Failure};
 use crate::program::{Program, not_started};
 use crate::run::{GOODBYE, Report, STDIN_PIECE, output};
+use crate::serve::quoted;
 use crate::signals::Signals;
 use crate::usage::unknown;
 
@@ -42,7 +43,10 @@ pub(crate) async fn run(args: ExecArgs) -> Result<u8, Failure> {
         cwd: args.cwd.as_deref(),
         user: args.user.as_deref(),
     };
-    let command = program.command()?.stdin(args.stdin);
+    let command = match &args.attach {
+        Some(_) => None,
+        None => Some(program.command()?.stdin(args.stdin)),
+    };
     let mut signals = Signals::new()?;
     let client = args.connection.client(args.json)?;
     let result = in_sandbox(&client, &args, command, &mut signals).await;
@@ -50,7 +54,12 @@ pub(crate) async fn run(args: ExecArgs) -> Result<u8, Failure> {
     result
 }
 
-async fn in_sandbox(client: &Client, args: &ExecArgs, command: Command, signals: &mut Signals) -> Result<u8, Failure> {
+async fn in_sandbox(
+    client: &Client,
+    args: &ExecArgs,
+    command: Option<Command>,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
     let failed = |error| Failure::of(&error, args.json);
     let sandbox = Sandbox::connect(client, &args.sandbox).await.map_err(failed)?;
     let started = tokio::select! {
@@ -58,7 +67,7 @@ async fn in_sandbox(client: &Client, args: &ExecArgs, command: Command, signals:
         // Dropped before it was answered: a durable command can be asked for by its id.
         signal = signals.next() => return Ok(exit::SIGNAL.saturating_add(signal)),
     };
-    let (mut events, control) = started.map_err(|error| not_started(&error, args.json))?;
+    let (mut events, control) = started?;
     let mut report = Report::new(args.json);
     let input = args.stdin.then(|| tokio::spawn(pass_stdin(control.clone())));
     let mut asked = None;
@@ -95,19 +104,56 @@ async fn in_sandbox(client: &Client, args: &ExecArgs, command: Command, signals:
     result
 }
 
-async fn start(sandbox: &Sandbox, args: &ExecArgs, command: Command) -> Result<(Events, Control), Error> {
-    if !args.durable && args.id.is_none() {
-        let handle = sandbox.commands().start(command).await?;
-        let control = Control::Plain { sandbox: sandbox.clone(), pid: handle.pid() };
-        return Ok((Box::pin(handle), control));
-    }
-    let mut start = sandbox.commands().durable(command);
-    if let Some(id) = &args.id {
-        start = start.id(id);
-    }
-    let durable: DurableCommand = start.await?;
+/// Starts the command; without one attaches to the one that is named.
+async fn start(sandbox: &Sandbox, args: &ExecArgs, command: Option<Command>) -> Result<(Events, Control), Failure> {
+    let failed = |error: Error| not_started(&error, args.json);
+    let durable = match (command, &args.id) {
+        (None, _) => {
+            let id = args.attach.as_deref().unwrap_or_default();
+            let mut attach = sandbox.commands().attach(id);
+            if let Some(user) = &args.user {
+                attach = attach.user(user);
+            }
+            attach.await.map_err(failed)?
+        }
+        (Some(command), None) if !args.durable => {
+            let handle = sandbox.commands().start(command).await.map_err(failed)?;
+            let control = Control::Plain { sandbox: sandbox.clone(), pid: handle.pid() };
+            return Ok((Box::pin(handle), control));
+        }
+        (Some(command), None) => sandbox.commands().durable(command).await.map_err(failed)?,
+        (Some(command), Some(id)) => {
+            let durable = sandbox.commands().durable(command).id(id).await.map_err(failed)?;
+            same(&durable, args).await?;
+            durable
+        }
+    };
     let control = Control::Durable(durable.control());
     Ok((Box::pin(durable), control))
+}
+
+/// Whether what is there under the id is what was to be started. A command of whose words nothing is kept is taken for it.
+async fn same(durable: &DurableCommand, args: &ExecArgs) -> Result<(), Failure> {
+    let id = durable.id();
+    match durable.argv().await.map_err(|error| Failure::of(&error, args.json))? {
+        Some(there) if there != args.command => Err(Failure::usage(format!(
+            "--id {id:?} is of another command, `{}`, so that `{}` was not started: give it an id of its own, or follow the \
+             other by --attach {id}",
+            shown(&there),
+            shown(&args.command)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// A command as a shell would need it, as far as that can be read at a glance.
+fn shown(words: &[String]) -> String {
+    const MOST: usize = 200;
+    let line = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ").replace(char::is_control, "?");
+    match line.char_indices().nth(MOST) {
+        Some((cut, _)) => format!("{}…", &line[..cut]),
+        None => line,
+    }
 }
 
 impl Control {

@@ -7,7 +7,7 @@ use clap::Args;
 use oncebox_proxy::{Proxy, StartError};
 use serde_json::json;
 
-use crate::args::{at_a_time, ip, port, retries, seconds_over_zero, whole};
+use crate::args::{ip, port, retries, seconds_over_zero, whole};
 use crate::config;
 use crate::connection::ProviderArgs;
 use crate::exit::{self, Failure, say};
@@ -37,10 +37,10 @@ pub(crate) struct ProxyArgs {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = retries, allow_hyphen_values = true)]
     sandbox_retries: u32,
     /// Connections of clients at a time; one more is answered 503
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = at_a_time, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = whole::<usize>(1, Some(oncebox_proxy::MOST_AT_A_TIME as u64)), allow_hyphen_values = true)]
     max_clients: usize,
     /// Calls under way at a time; one more is answered 503
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = at_a_time, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = whole::<usize>(1, Some(oncebox_proxy::MOST_AT_A_TIME as u64)), allow_hyphen_values = true)]
     max_calls: usize,
     /// How long a create must be found nowhere before it counts as not carried out, and how long one that failed can be taken
     /// over by the next like it, in seconds

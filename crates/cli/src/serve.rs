@@ -144,7 +144,7 @@ fn without_isolation() -> String {
 }
 
 /// As a shell would need it.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

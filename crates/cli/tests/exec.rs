@@ -16,6 +16,8 @@ struct Server {
     process: Child,
     url: String,
     sandbox: String,
+    /// Of its own: what an earlier run has left under an id would be taken for this one's.
+    _spool: tempfile::TempDir,
 }
 
 impl Server {
@@ -26,13 +28,14 @@ impl Server {
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let told: serde_json::Value = serde_json::from_str(&line).unwrap();
         let url = told["url"].as_str().unwrap().to_owned();
-        let made = url.clone();
+        let (made, spool) = (url.clone(), tempfile::tempdir().unwrap());
+        let folder = spool.path().to_str().unwrap().to_owned();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let sandbox = runtime.block_on(async move {
             let client = oncebox::Client::builder().api_key("k").api_url(&made).sandbox_url(&made).build().unwrap();
-            oncebox::Sandbox::create(&client).await.unwrap().id().to_owned()
+            oncebox::Sandbox::create(&client).env("ONCEBOX_SPOOL", folder).await.unwrap().id().to_owned()
         });
-        Self { process, url, sandbox }
+        Self { process, url, sandbox, _spool: spool }
     }
 
     /// A task, the sandbox, and what follows it.
@@ -103,6 +106,26 @@ fn a_command_runs_in_a_sandbox_that_is_there_with_its_streams_and_its_exit_code(
         let output = server.exec(&["--id", "once", "--", "sh", "-c", "echo ran >>$HOME/ran; wc -l <$HOME/ran"]);
         assert_eq!(text(&output.stdout).trim(), "1", "{}", text(&output.stderr));
     }
+    // Another command with it is not: neither is started, nor is the first one's output taken for the other's.
+    let output = server.exec(&["--id", "once", "--", "touch", "/tmp/it's other"]);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""));
+    let error = text(&output.stderr);
+    for words in [
+        "--id \"once\"",
+        "`sh -c 'echo ran >>$HOME/ran; wc -l <$HOME/ran'`",
+        r"`touch '/tmp/it'\''s other'`",
+        "--attach",
+    ] {
+        assert!(error.contains(words), "{words}: {error}");
+    }
+    let output = server.exec(&["--attach", "once"]);
+    assert_eq!((output.status.code(), text(&output.stdout).trim()), (Some(0), "1"), "{}", text(&output.stderr));
+    let output = server.exec(&["--attach", "never"]);
+    assert!(
+        output.status.code() == Some(125) && text(&output.stderr).contains("\"never\""),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 #[test]
@@ -225,6 +248,8 @@ fn wrong_use_is_told_in_one_line() {
         (&["exec", "--", "true"], "SANDBOX"),
         (&["exec", "i1", "--local", "--", "true"], "--local"),
         (&["exec", "i1", "--bogus", "--", "true"], "--bogus"),
+        (&["exec", "i1", "--attach", "x", "--", "true"], "--attach"),
+        (&["exec", "i1", "--attach", "x", "--id", "y"], "--attach"),
         (&["exec", "../x", "--", "true"], "a-z and 0-9"),
         (&["shell", "i1"], "exec -i"),
         (&["shell", "i1", "--attach", "x"], "--attach"),

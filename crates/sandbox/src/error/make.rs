@@ -182,11 +182,12 @@ impl Error {
 
     /// Takes out a secret that a server may have repeated in its answer.
     pub(crate) fn without(self, secret: &str) -> Self {
-        if secret.is_empty() || !self.0.message.contains(secret) {
+        let message = masked(&self.0.message, secret);
+        if message == self.0.message {
             return self;
         }
         self.change(|inner| {
-            inner.message = inner.message.replace(secret, "…");
+            inner.message = message;
             inner.source = None;
         })
     }
@@ -269,4 +270,50 @@ fn readable(text: &str) -> String {
         shown.push('…');
     }
     shown
+}
+
+/// Secrets of so many letters are taken out wherever they stand.
+const TELLING: usize = 4;
+
+/// A text without a secret. One of a few letters is part of many words that have nothing to do with it: it is taken out where it
+/// stands for itself, so that the rest can be read.
+fn masked(text: &str, secret: &str) -> String {
+    const MASK: &str = "…";
+    if secret.is_empty() {
+        return text.to_owned();
+    }
+    if secret.chars().count() >= TELLING {
+        return text.replace(secret, MASK);
+    }
+    let (mut out, mut from) = (String::new(), 0);
+    for (at, _) in text.match_indices(secret) {
+        let before = text[..at].chars().next_back();
+        let after = text[at + secret.len()..].chars().next();
+        if [before, after].into_iter().flatten().any(char::is_alphanumeric) {
+            continue;
+        }
+        out.push_str(&text[from..at]);
+        out.push_str(MASK);
+        from = at + secret.len();
+    }
+    out + &text[from..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_of_a_few_letters_leaves_the_rest_to_be_read() {
+        for (text, secret, shown) in [
+            ("could not create a secret: value \"e\" is weak", "e", "could not create a secret: value \"…\" is weak"),
+            ("value=ab, not abc", "ab", "value=…, not abc"),
+            ("1: 11 1", "1", "…: 11 …"),
+            ("its value hunter2hunter2", "hunter2", "its value ……"),
+            ("ä?", "ä", "…?"),
+            ("any", "", "any"),
+        ] {
+            assert_eq!(masked(text, secret), shown);
+        }
+    }
 }

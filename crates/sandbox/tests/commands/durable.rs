@@ -75,6 +75,16 @@ async fn every_shell_keeps_outputs_ends_and_arguments_as_they_are() {
         let durable = run(sh(SURROUNDINGS).env("A", "x y\nz").cwd("/tmp")).await;
         assert_eq!(durable.stdout_text(), plain.stdout_text(), "{shell:?}");
 
+        // What a start attaches to, with an id that was used, can be told from what was to be started.
+        let id = format!("odd-{}", shell.join("-").replace('/', ""));
+        let start = |command| commands.durable(command).id(&id).shell(shell.clone());
+        let words = [&["printf", "%s|"][..], &odd].concat();
+        let first = start(Command::new("printf").arg("%s|").args(odd)).await.unwrap();
+        assert_eq!(first.argv().await.unwrap().unwrap(), words, "{shell:?}");
+        let other = start(Command::new("true")).await.unwrap();
+        assert_eq!(other.argv().await.unwrap().unwrap(), words, "{shell:?}");
+        assert_eq!(other.wait().await.unwrap().stdout_text(), odd.join("|") + "|", "{shell:?}");
+
         let output = run(sh("kill -TERM $$")).await;
         assert_eq!((output.exit.signal(), output.exit.exited), (Some(15), false), "{shell:?}");
         let output = run(sh("sleep 60").timeout(Duration::from_millis(300))).await;

@@ -89,6 +89,16 @@ impl DurableCommand {
         &self.spool.id
     }
 
+    /// The program and its arguments that run, or ran, under its id: those of the start that came first, which another start
+    /// with this id has attached to. `None`: what started it kept none, as versions before this one.
+    ///
+    /// # Errors
+    ///
+    /// When the sandbox cannot be asked.
+    pub async fn argv(&self) -> Result<Option<Vec<String>>, Error> {
+        self.control.argv().await
+    }
+
     /// How much of its outputs was told. Who keeps these can go on from here, also in another process.
     pub fn offsets(&self) -> Offsets {
         self.offsets

@@ -1,5 +1,6 @@
 //! Calls of the wrapper: one start of a small program each. Each may be repeated, since what it does it does once.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -29,6 +30,9 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a call may take where the client has no `request_timeout`.
 const LONGEST_START: Duration = Duration::from_secs(60);
+
+/// The longest answer of a call: a command's words, of which the kernel takes two MiB.
+const LONGEST_ANSWER: usize = 4 << 20;
 
 /// Which spool, and how it is reached.
 #[derive(Clone, Debug)]
@@ -96,11 +100,17 @@ impl Spool {
 
     /// Makes a call that changes something, and returns what it said last. It is repeated while the connection is lost.
     async fn change(&self, action: &'static str, call: Call) -> Result<Said, Error> {
+        let said = self.ask(action, call).await?.pop_back();
+        said.ok_or_else(|| Error::malformed(action, "the wrapper said nothing"))
+    }
+
+    /// Makes a call that ends by itself, and returns all it said, which is something.
+    async fn ask(&self, action: &'static str, call: Call) -> Result<VecDeque<Said>, Error> {
         let gathering = Self { sandbox: self.sandbox.gathering(), ..self.clone() };
         gathering.change_at_last(action, call).await.map_err(|error| gathering.sandbox.tell(error))
     }
 
-    async fn change_at_last(&self, action: &'static str, call: Call) -> Result<Said, Error> {
+    async fn change_at_last(&self, action: &'static str, call: Call) -> Result<VecDeque<Said>, Error> {
         let mut in_vain = 0;
         loop {
             let error = match self.once(action, &call).await {
@@ -117,31 +127,53 @@ impl Spool {
         }
     }
 
-    async fn once(&self, action: &'static str, call: &Call) -> Result<Said, Error> {
+    async fn once(&self, action: &'static str, call: &Call) -> Result<VecDeque<Said>, Error> {
         let mut attached = self.start(action, call).await?;
         if let Some(input) = &call.input {
             send_input(&self.sandbox, attached.pid, input.clone(), false).await?;
             self.sandbox.commands().close_stdin(attached.pid).await?;
         }
-        let (mut frames, mut said) = (Frames::default(), std::collections::VecDeque::new());
-        let mut words = String::new();
+        let (mut frames, mut said) = (Frames::default(), VecDeque::new());
+        let (mut words, mut length) = (String::new(), 0);
         loop {
             match poll_fn(|cx| attached.poll(cx)).await {
                 Ok(Event::Data(data)) => match data.output {
                     Some(Written::Stdout(bytes)) => {
+                        length += bytes.len();
+                        if length > LONGEST_ANSWER {
+                            return Err(Error::malformed(action, format!("the wrapper said {length} bytes")));
+                        }
                         frames.push(bytes.into(), &mut said).map_err(|wrong| Error::malformed(action, wrong))?
                     }
                     Some(Written::Stderr(bytes)) => words.push_str(&String::from_utf8_lossy(&bytes)),
                     _ => {}
                 },
                 Ok(Event::End(end)) => {
-                    let last = said.pop_back();
-                    return last.ok_or_else(|| wrapper_failed(action, &end.status, &words));
+                    return if said.is_empty() { Err(wrapper_failed(action, &end.status, &words)) } else { Ok(said) };
                 }
                 Ok(_) => {}
                 Err(why) => return Err(cut(action, why)),
             }
         }
+    }
+
+    /// The command's words, unless what started it kept none.
+    pub(super) async fn argv(&self) -> Result<Option<Vec<String>>, Error> {
+        const ACTION: &str = "read what the durable command is";
+        let (mut bytes, mut last) = (Vec::new(), None);
+        for said in self.ask(ACTION, Call::changing("argv", Vec::new(), None)).await? {
+            match said {
+                Said::Piece(_, piece) => bytes.extend_from_slice(&piece),
+                other => last = Some(other),
+            }
+        }
+        match last {
+            Some(Said::Done) => {}
+            Some(said) => return Err(self.refused(ACTION, said)),
+            None => return Err(Error::malformed(ACTION, "the wrapper did not end")),
+        }
+        let words = bytes.strip_suffix(b"\0").map(|bytes| bytes.split(|byte| *byte == 0));
+        Ok(words.map(|words| words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()))
     }
 
     /// Signals the command's group. `false`: it had ended.

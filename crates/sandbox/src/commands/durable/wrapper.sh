@@ -8,6 +8,7 @@
 #   a.READER          "OUT ERR SESSION": what a reader has for sure; touched while it reads
 #   i.N w.N i.len     input from offset N on; whose it is (a link to a token); how much there is; i.eof where it ends
 #   fed               how much of the input was passed on
+#   argv              the command's words, each with a NUL behind it
 #   status            "CODE OUT ERR LEFT REASON": how it ended, how much it wrote, whether anybody goes on writing
 _ob_umask=$(umask)
 umask 077
@@ -433,6 +434,8 @@ run)
         _ob_say "$5" >"$_ob_d/bound"
         if [ "$8" = 1 ]; then _ob_say 0 >"$_ob_d/fed"; fi
         _ob_o1=$1 _ob_e1=$2 _ob_reader=$3 _ob_session=$4
+        # Half of it would be another command.
+        (shift 8; printf '%s\0' "$@") >"$_ob_d/argv" 2>/dev/null || rm -f "$_ob_d/argv"
         shift 4
         _ob_new=
         command -v setsid >/dev/null && _ob_new=setsid
@@ -451,6 +454,14 @@ runner)
     _ob_runner "$@"
     ;;
 tail) _ob_tail "$@" ;;
+argv)
+    cd "$_ob_d" 2>/dev/null || { _ob_say x none; exit; }
+    if [ -e argv ]; then
+        _ob_say "o $(_ob_size argv)"
+        cat argv
+    fi
+    _ob_say k
+    ;;
 feed) _ob_feed "$@" ;;
 fed) _ob_fed "$@" ;;
 kill)
