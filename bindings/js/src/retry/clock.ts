@@ -5,7 +5,7 @@ import { onAbort } from '../native/aborts.ts';
 /** Longer timers fire at once in every runtime. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
-// As they are when this is loaded, so that whoever fakes timers does not fake the turn that an abort is given.
+// As they are when this is loaded, so that whoever fakes timers does not fake the turns that are given here.
 const nextTurn = setTimeout;
 
 /** Calls back after a time of any length, in milliseconds. Returns what stops it. */
@@ -49,6 +49,13 @@ export function follow(source: AbortSignal, controller: AbortController): () => 
   const stop = onAbort(source, () => weak.deref()?.abort(source.reason));
   collected?.register(controller, stop);
   return stop;
+}
+
+/** Waits for a turn of the event loop: what was begun in this one has been done then. */
+export function turn(): Promise<void> {
+  return new Promise((resolve) => {
+    nextTurn(resolve, 0);
+  });
 }
 
 /** An abort came before what was waited for. */

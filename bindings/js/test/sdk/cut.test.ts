@@ -12,6 +12,9 @@ import {
 import { Sandbox } from '../../src/sdk/sandbox/sandbox.ts';
 import { available, transports, until, useServer } from './server.ts';
 
+/** A command's part that goes on once there is a file `go`: however long it takes until somebody follows it again. */
+const UNTIL_GO = 'while [ ! -e go ]; do sleep 0.05; done';
+
 describe.skipIf(!available).each(transports)('cut streams over %s', (transport) => {
   const running = useServer();
   const local = {
@@ -28,9 +31,12 @@ describe.skipIf(!available).each(transports)('cut streams over %s', (transport) 
     const fault = { cut_answer: { after: { events: 2 }, how: 'reset' } };
     await local.server.faults({ rules: [{ on: ['start'], fault }] });
     const gaps: string[] = [];
-    const handle = await sandbox.commands.run('echo first; sleep 0.5; echo last; exit 3', {
+    const handle = await sandbox.commands.run(`echo first; ${UNTIL_GO}; echo last; exit 3`, {
       background: true,
-      onGap: (reason) => void gaps.push(reason),
+      onGap: async (reason) => {
+        gaps.push(reason);
+        await sandbox.files.write('go', '');
+      },
     });
     const events: CommandEvent[] = [];
     for await (const event of handle) events.push(event);
@@ -47,14 +53,17 @@ describe.skipIf(!available).each(transports)('cut streams over %s', (transport) 
     await using sandbox = await Sandbox.create(local.opts);
     const fault = { cut_answer: { after: { events: 1 }, how: 'close' } };
     await local.server.faults({ rules: [{ on: ['start'], fault }] });
-    const result = await sandbox.commands.run('sleep 0.4; echo last', { retainOutput: false });
+    const onGap = async () => void (await sandbox.files.write('go', ''));
+    const result = await sandbox.commands.run(`${UNTIL_GO}; echo last`, { retainOutput: false, onGap });
     expect(result).toMatchObject({ exitCode: 0, stdout: '' });
   });
 
   test('a start whose answer is lost is found by its tag, and not made again', async () => {
     await using sandbox = await Sandbox.create(local.opts);
     await local.server.faults({ rules: [{ on: ['start'], fault: { cut: { when: 'after', how: 'reset' } } }] });
-    const handle = await sandbox.commands.run('sleep 0.4; echo once >> ran; echo here', { background: true });
+    const onGap = async () => void (await sandbox.files.write('go', ''));
+    const line = `${UNTIL_GO}; echo once >> ran; echo here`;
+    const handle = await sandbox.commands.run(line, { background: true, onGap });
     expect(handle.pid).toBeGreaterThan(0);
     await expect(handle.wait()).rejects.toBeInstanceOf(OutputLostError);
     expect(handle.stdout).toBe('here\n');
@@ -103,13 +112,26 @@ describe.skipIf(!available).each(transports)('cut streams over %s', (transport) 
   test('output is a web stream, and a slow reader holds the command up rather than memory', async () => {
     await using sandbox = await Sandbox.create(local.opts);
     const size = 8 << 20;
+    let taken = 0;
     const handle = await sandbox.commands.run(`head -c ${size} /dev/zero; echo done >&2`, {
       background: true,
       retainOutput: false,
+      onStdout: (text) => {
+        taken += text.length;
+      },
     });
-    let read = 0;
-    for await (const piece of handle.stream('stdout')) read += piece.length;
+    const output = handle.stream('stdout');
+    await until(() => taken > 1 << 20);
+    // More would come meanwhile, if nothing held it up.
+    for (let times = 0; times < 3; times++) await sandbox.commands.run('true');
+    let [read, ahead, largest] = [0, 0, 0];
+    for await (const piece of output) {
+      ahead = Math.max(ahead, taken - read);
+      read += piece.length;
+      largest = Math.max(largest, piece.length);
+    }
     expect(read).toBe(size);
+    expect(ahead).toBeLessThanOrEqual((1 << 20) + largest);
     expect((await handle.wait()).exitCode).toBe(0);
     const much = await sandbox.commands
       .run(`head -c ${size} /dev/zero`, { maxOutputBytes: 1000 })
@@ -130,17 +152,20 @@ describe.skipIf(!available).each(transports)('cut streams over %s', (transport) 
 
   test('a stream that says nothing is given up and attached to again; one that says it is alive is not', async () => {
     await using sandbox = await Sandbox.create(local.opts);
-    const alive = await sandbox.commands.run('sleep 3; echo woke', { keepaliveMs: 1_000, silenceMs: 1_900 });
+    const alive = await sandbox.commands.run('sleep 5; echo woke', { keepaliveMs: 1_000, silenceMs: 4_000 });
     expect(alive.stdout).toBe('woke\n');
     const fault = { stall_answer: { after: { events: 1 }, seconds: 30 } };
     await local.server.faults({ rules: [{ on: ['start'], fault }] });
     const gaps: string[] = [];
-    const handle = await sandbox.commands.run('sleep 3; exit 4', {
+    const handle = await sandbox.commands.run(`${UNTIL_GO}; exit 4`, {
       background: true,
       keepaliveMs: 1_000,
       silenceMs: 1_500,
       retainOutput: false,
-      onGap: (reason) => void gaps.push(reason),
+      onGap: async (reason) => {
+        gaps.push(reason);
+        await sandbox.files.write('go', '');
+      },
     });
     await expect(handle.wait()).rejects.toMatchObject({ exitCode: 4 });
     expect(gaps[0]).toMatch(/nothing came for 1.5 s/);

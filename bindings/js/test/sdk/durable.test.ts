@@ -109,7 +109,7 @@ describe.skipIf(!available).each(transports)('durable commands over %s', (transp
     expect((await commands.run('pwd; echo "$A" $USER', options)).stdout).toBe('/tmp\nit\'s "b"\n$c root\n');
     const late = commands.run('echo begun; sleep 1000', { durable: true, timeoutMs: 300 });
     await expect(late).rejects.toBeInstanceOf(TimeoutError);
-    const left = await commands.run('echo a; sleep 5 & exit 3', { durable: true, background: true });
+    const left = await commands.run('echo a; sleep 1000 & exit 3', { durable: true, background: true });
     const events = [];
     for await (const event of left) events.push(event.type === 'exit' ? event : event.type);
     expect(events).toEqual(['stdout', { type: 'exit', exitCode: 3, leftBehind: true }]);
@@ -254,7 +254,10 @@ describe.skipIf(!available).each(transports)('durable commands over %s', (transp
   test('following ends when nothing comes of it, says so, and goes on when asked again', async () => {
     await using sandbox = await Sandbox.create(local.opts);
     const opts = { durable: true, background: true, id: 'slow', reattachments: 1 } as const;
-    const handle = await sandbox.commands.run('echo one; sleep 1; echo two; exit 5', opts);
+    const handle = await sandbox.commands.run(
+      'echo one; while [ ! -e go ]; do sleep 0.05; done; echo two; exit 5',
+      opts,
+    );
     for await (const event of handle) if (event.type === 'stdout') break;
     await local.server.faults({ rules: [{ on: ['start'], fault: { cut: { when: 'before', how: 'reset' } } }] });
     // The reader is cut off by pausing; then every session is.
@@ -265,6 +268,7 @@ describe.skipIf(!available).each(transports)('durable commands over %s', (transp
     expect(String(lost)).toMatch(/known up to 4 and 0 bytes, and attaching to "slow" goes on from there/);
     await local.server.heal();
     const again = await Sandbox.connect(sandbox.sandboxId, local.opts);
+    await again.files.write('go', '');
     const rest = await again.commands.attach('slow', { offsets: handle.offsets });
     await expect(rest.wait()).rejects.toMatchObject({ exitCode: 5, stdout: 'two\n' });
   });

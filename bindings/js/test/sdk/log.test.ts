@@ -3,7 +3,7 @@ import { type ConnectionOpts, type LogEvent, OutcomeUnknownError, Sandbox, Secre
 import { withRetry } from '../../src/retry.ts';
 import { openTransport } from '../../src/transport.ts';
 import { serve } from './scripted.ts';
-import { freePort, transports } from './server.ts';
+import { freePort, transports, until } from './server.ts';
 
 afterEach(() => {
   vi.unstubAllEnvs();
@@ -54,17 +54,20 @@ describe.each(transports)('the log over %s', (transport) => {
       { kind: 'attempt', attempt: { outcome: { kind: 'sent_unknown' }, verdict: { reason: 'no_permit' } } },
       { kind: 'end', end: 'failed', reason: 'no_permit', mayHaveBeenProcessed: true },
     ]);
-    const aborted = { ...server.opts, signal: AbortSignal.timeout(100) };
-    const gone = (await logged((opts) => Secret.update('s', 'v', opts), aborted)).events.at(-1);
+    const control = new AbortController();
+    const aborting = logged((opts) => Secret.update('s', 'v', opts), { ...server.opts, signal: control.signal });
+    await until(() => server.seen.length === 2);
+    control.abort(new DOMException('late', 'TimeoutError'));
+    const gone = (await aborting).events.at(-1);
     expect(gone).toMatchObject({ kind: 'end', end: 'aborted', error: 'TimeoutError', mayHaveBeenProcessed: true });
-    const late = { ...server.opts, requestTimeoutMs: 100 };
+    const late = { ...server.opts, requestTimeoutMs: 1_500 };
     const over = (await logged((opts) => Secret.update('s', 'v', opts), late)).events.at(-1);
     expect(over).toMatchObject({ kind: 'end', end: 'failed', error: 'TimeoutError', mayHaveBeenProcessed: true });
   });
 
   test('is told of a create, and of how it was found out what became of it', async () => {
     using server = await serve('cut', 404);
-    const opts = { ...server.opts, lookups: 1, idempotencyKeys: 'ignored' as const };
+    const opts = { ...server.opts, lookups: 1, settleMs: 200, idempotencyKeys: 'ignored' as const };
     const { told, ended } = await logged((each) => Sandbox.create(each), opts);
     expect(ended).toBeInstanceOf(OutcomeUnknownError);
     expect(told).toEqual([
@@ -104,6 +107,7 @@ describe.each(transports)('the log over %s', (transport) => {
       apiUrl: server.opts.apiUrl,
       sandboxUrl: server.opts.apiUrl,
       lookups: 1,
+      settleMs: 200,
     };
     const calls: [(opts: ConnectionOpts) => Promise<unknown>, ConnectionOpts][] = [
       [(opts) => Sandbox.getInfo('i1', opts), secrets],

@@ -78,7 +78,7 @@ describe.each(transports)('options over %s', (transport) => {
   });
 
   test('an attempt that takes too long is given up, and the call is not', async () => {
-    const [count, info] = await tried({ attemptTimeoutMs: 300 }, 'silent', 200);
+    const [count, info] = await tried({ attemptTimeoutMs: 1_500 }, 'silent', 200);
     expect([count, info]).toMatchObject([2, { sandboxId: 'i1' }]);
   });
 

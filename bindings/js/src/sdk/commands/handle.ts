@@ -1,5 +1,6 @@
 /** A running command's output and end. */
 
+import { turn } from '../../retry/clock.ts';
 import { CommandExitError, type CommandResult, OutputLostError, SandboxError, UnsupportedError } from '../errors.ts';
 import type { Offsets } from './durable/following.ts';
 import type { CommandEvent } from './events.ts';
@@ -171,12 +172,15 @@ export class CommandHandle {
     return this.source.closeStdin(opts);
   }
 
-  /** Events from the beginning on (without `retainOutput`: from now on), to the exit. What ends the following is thrown. */
+  /**
+   * Events from the beginning on, to the exit. What ends the following is thrown. Without `retainOutput` from now on: from the
+   * beginning where it is begun as soon as the handle is there, before anything else is waited for.
+   */
   [Symbol.asyncIterator](): AsyncIterableIterator<CommandEvent> {
     return this.feeds.open();
   }
 
-  /** The bytes of one output as a web stream, from the beginning on (without `retainOutput`: from now on). */
+  /** The bytes of one output as a web stream, from the beginning on; without `retainOutput` as of iterating. */
   stream(output: 'stdout' | 'stderr' | 'pty' = 'stdout'): ReadableStream<Uint8Array> {
     let feed: Feed | undefined;
     return new ReadableStream<Uint8Array>(
@@ -210,6 +214,8 @@ export class CommandHandle {
 
   private async run(events: AsyncGenerator<CommandEvent, void>): Promise<void> {
     try {
+      // Nothing is kept for readers that come later: who gets the handle has a turn to open one.
+      if (!this.sinks.retainOutput) await turn();
       for await (const event of events) {
         this.telling = true;
         await this.take(event);
