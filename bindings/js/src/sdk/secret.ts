@@ -4,6 +4,7 @@ import { callApi, callUnless, required } from './api/control-plane.ts';
 import { ConnectionConfig, type ConnectionOpts } from './config.ts';
 import { segment } from './endpoints.ts';
 import { InvalidArgumentError, SecretError, SecretNotFoundError } from './errors.ts';
+import { without } from './masked.ts';
 import { ClientFactory, Paginator } from './paginator.ts';
 import type { SandboxIamToken } from './sandbox/network.ts';
 import { date } from './sandbox/wire.ts';
@@ -95,7 +96,7 @@ export class Secret extends ClientFactory {
       json,
       classes: CLASSES,
     } as const;
-    return infoOf(await callApi<WireSecret>(config, request));
+    return infoOf(await told(value, callApi<WireSecret>(config, request)));
   }
 
   /**
@@ -108,15 +109,8 @@ export class Secret extends ClientFactory {
     const config = new ConnectionConfig(this.resolveOpts(rest), ['metadata']);
     const json = body(value, metadata);
     const path = pathOf(secret);
-    return infoOf(
-      await callApi<WireSecret>(config, {
-        action: `update secret ${secret}`,
-        method: 'POST',
-        path,
-        json,
-        classes: CLASSES,
-      }),
-    );
+    const request = { action: `update secret ${secret}`, method: 'POST', path, json, classes: CLASSES } as const;
+    return infoOf(await told(value, callApi<WireSecret>(config, request)));
   }
 
   /**
@@ -170,6 +164,15 @@ export class Secret extends ClientFactory {
   /** A token of a sandbox's identity, for `iam`. */
   static iamToken(token: SandboxIamToken): SandboxIamToken {
     return { audience: text('audience', token.audience), tokenType: text('tokenType', token.tokenType) };
+  }
+}
+
+/** What came of a request with a value, which a server may quote where it refuses it. */
+async function told<T>(value: string, call: Promise<T>): Promise<T> {
+  try {
+    return await call;
+  } catch (error) {
+    throw without(error, value);
   }
 }
 

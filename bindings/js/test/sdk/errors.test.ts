@@ -1,8 +1,11 @@
 /** What errors say of answers. */
 
+import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
-import { RateLimitError } from '../../src/sdk/errors.ts';
+import { InvalidArgumentError, RateLimitError } from '../../src/sdk/errors.ts';
+import { masked, without } from '../../src/sdk/masked.ts';
 import { Sandbox } from '../../src/sdk/sandbox/sandbox.ts';
+import { Secret } from '../../src/sdk/secret.ts';
 import { serve } from './scripted.ts';
 
 test.each([
@@ -24,4 +27,28 @@ test.each([
     expect(error).toBeInstanceOf(RateLimitError);
     expect((error as RateLimitError).retryAfter).toBe(seconds);
   }
+});
+
+test.each([
+  ['could not create a secret: value "e" is weak', 'e', 'could not create a secret: value "…" is weak'],
+  ['value=ab, not abc', 'ab', 'value=…, not abc'],
+  ['1: 11 1', '1', '…: 11 …'],
+  ['its value hunter2hunter2', 'hunter2', 'its value ……'],
+  ['ä?', 'ä', '…?'],
+  ['any', '', 'any'],
+])('of %j the secret %j is taken out', (text, secret, shown) => {
+  expect(masked(text, secret)).toBe(shown);
+});
+
+test('a secret that a server repeats is told nowhere in the error', async () => {
+  const fetch = async () => Response.json({ code: 400, message: 'the value "hunter2$&" is weak' }, { status: 400 });
+  const opts = { apiKey: 'k', apiUrl: 'http://control.test', fetch };
+  for (const call of [() => Secret.create('s', 'hunter2$&', opts), () => Secret.update('s', 'hunter2$&', opts)]) {
+    const error: unknown = await call().catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(InvalidArgumentError);
+    expect(String(error)).toContain('the value "…" is weak');
+    expect(inspect(error)).not.toContain('hunter2');
+  }
+  const caused = new Error('told hunter2', { cause: new Error('as hunter2') });
+  expect(inspect(without(caused, 'hunter2'))).not.toContain('hunter2');
 });

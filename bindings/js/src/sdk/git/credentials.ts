@@ -6,9 +6,10 @@
 
 import type { Commands } from '../commands/commands.ts';
 import { type CommandResult, InvalidArgumentError, UnsupportedError } from '../errors.ts';
+import { without } from '../masked.ts';
 import { hide } from '../runtime.ts';
 import { quote } from '../shell.ts';
-import { at, failure, git, runProgram, without } from './run.ts';
+import { at, failure, git, runProgram } from './run.ts';
 import type { GitRequestOpts } from './types.ts';
 
 /** Reads the credentials, and runs git with a descriptor 9 from which they can be read as often as they are asked for. */

@@ -109,11 +109,3 @@ export function at(path: string, args: readonly string[]): string[] {
   }
   return ['-C', path, ...args];
 }
-
-/** An error in which a secret is not told. */
-export function without(error: unknown, secret: string): unknown {
-  if (error instanceof Error && secret !== '' && error.message.includes(secret)) {
-    error.message = error.message.replaceAll(secret, '…');
-  }
-  return error;
-}
