@@ -33,7 +33,7 @@ impl Pace {
         let mut next = self.next.lock();
         let booked = next.unwrap_or(now).max(now);
         *next = Some(booked + INTERVAL.mul_f64(0.5 + random));
-        booked.checked_sub(INTERVAL * BURST).unwrap_or(now).max(now)
+        booked.checked_sub(INTERVAL * (BURST - 1)).unwrap_or(now).max(now)
     }
 }
 
@@ -46,9 +46,9 @@ mod tests {
         let pace = Pace::default();
         let now = Instant::now();
         let starts: Vec<_> = (0..200).map(|_| pace.book(now, 0.5) - now).collect();
-        assert!(starts[..65].iter().all(Duration::is_zero));
-        assert_eq!(starts[65..].first(), Some(&INTERVAL));
-        assert_eq!(starts.last(), Some(&Duration::from_millis(199 - 64)));
+        assert!(starts[..64].iter().all(Duration::is_zero));
+        assert_eq!(starts[64..].first(), Some(&INTERVAL));
+        assert_eq!(starts.last(), Some(&Duration::from_millis(199 - 63)));
         // A pause gives the burst back.
         let later = now + Duration::from_secs(1);
         assert_eq!(pace.book(later, 0.5), later);
