@@ -734,7 +734,7 @@ export const killTeamSandboxes: Operation = {
   plane: 'control_plane',
   method: 'POST',
   path: '/admin/teams/{teamID}/sandboxes/kill',
-  repeat: 'by_table',
+  repeat: 'no',
   mints: false,
   acceptsIdempotencyKey: false,
 };
@@ -745,7 +745,7 @@ export const cancelTeamBuilds: Operation = {
   plane: 'control_plane',
   method: 'POST',
   path: '/admin/teams/{teamID}/builds/cancel',
-  repeat: 'by_table',
+  repeat: 'no',
   mints: false,
   acceptsIdempotencyKey: false,
 };
