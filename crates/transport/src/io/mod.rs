@@ -6,6 +6,8 @@
 
 mod frames;
 mod observed;
+#[cfg(test)]
+mod partial_writes;
 mod stale;
 mod stream;
 mod wire;
