@@ -6,8 +6,11 @@ mod support;
 
 use http::Method;
 use oncebox_faults::{Answer, ErrorCode, Fault, Moment, Rule, Script, Server};
+use oncebox_transport::Body;
 use oncebox_transport::policy::{Cause, Outcome, Refusal, ReturnReason, Unknown};
 use support::load::{BODIES, Payload, call, http2, post, posts, request, serve};
+use support::{Peer, frames};
+use tokio::io::AsyncWriteExt;
 
 /// Many, since most of the time they wait before they are sent again.
 const AT_ONCE: usize = 300;
@@ -160,6 +163,81 @@ async fn a_refusal_after_the_answer_began_is_none() {
     assert!(matches!(error.outcome(), Some(Outcome::Responded(_))), "{error}");
     assert_eq!((error.attempts().len(), server.log().heads("a")), (1, 1));
     assert!(error.may_have_been_processed());
+}
+
+/// What a peer says of its first stream.
+#[derive(Clone, Copy, Debug)]
+enum Say {
+    /// `103 Early Hints`.
+    Hints,
+    Reset(ErrorCode),
+    /// With this last stream id.
+    GoAway(u32),
+}
+
+/// A POST to a peer that says this of it, `in_one` piece or each when the last was read, and answers what comes later.
+async fn post_to(said: &'static [Say], in_one: bool) -> Result<Vec<Outcome>, (Outcome, usize)> {
+    let peer = Peer::start(move |connection, mut socket| async move {
+        frames::accept(&mut socket, &[]).await;
+        if connection == 0
+            && let Some(stream) = frames::next_request(&mut socket).await
+        {
+            let mut all = Vec::new();
+            for say in said {
+                match say {
+                    Say::Hints => frames::early_hints(&mut all, stream).await,
+                    Say::Reset(code) => frames::reset(&mut all, stream, code.0).await,
+                    Say::GoAway(last) => frames::goaway(&mut all, *last, 0, b"").await,
+                }
+                if !in_one {
+                    socket.write_all(&std::mem::take(&mut all)).await.unwrap();
+                    frames::until_read(&mut socket).await;
+                }
+            }
+            socket.write_all(&all).await.unwrap();
+        }
+        while let Some(stream) = frames::next_request(&mut socket).await {
+            frames::ok(&mut socket, stream).await;
+        }
+    })
+    .await;
+    let request = http::Request::post(peer.url("/")).body(Body::from("work")).unwrap();
+    match call(&http2().build(), request).await {
+        Ok(answer) => Ok(answer.history().ledger().attempts().iter().map(|record| record.outcome).collect()),
+        Err(error) => Err((*error.outcome().unwrap(), error.attempts().len())),
+    }
+}
+
+/// An interim answer is one: who began to answer cannot say that nothing was begun.
+#[tokio::test]
+async fn a_refusal_after_an_interim_answer_is_none() {
+    const SAID: &[Say] = &[Say::Hints, Say::Hints, Say::Reset(ErrorCode::REFUSED_STREAM)];
+    for in_one in [true, false] {
+        let (outcome, attempts) = post_to(SAID, in_one).await.unwrap_err();
+        let late = Outcome::after_reset(1, ErrorCode::REFUSED_STREAM.0, true);
+        assert_eq!((outcome, attempts), (late, 1), "in one: {in_one}");
+    }
+    let outcomes = post_to(&SAID[2..], true).await.unwrap();
+    assert_eq!(outcomes[0], Outcome::Refused(Refusal::RefusedStream { stream_id: 1 }));
+}
+
+/// A reset says nothing of what became of the request, and a GOAWAY behind it does.
+#[tokio::test]
+async fn a_reset_stream_that_a_goaway_disowns_was_not_processed() {
+    const DISOWNED: [&[Say]; 4] = [
+        &[Say::Reset(ErrorCode::CANCEL), Say::GoAway(0)],
+        &[Say::Reset(ErrorCode::INTERNAL_ERROR), Say::GoAway(0)],
+        &[Say::GoAway(9), Say::Reset(ErrorCode::NO_ERROR), Say::GoAway(0)],
+        &[Say::Hints, Say::Reset(ErrorCode::REFUSED_STREAM), Say::GoAway(0)],
+    ];
+    for said in DISOWNED {
+        let outcomes = post_to(said, true).await.unwrap_or_else(|failed| panic!("{said:?}: {failed:?}"));
+        assert_eq!(outcomes[0], Outcome::after_goaway(1, 0, 0, b""), "{said:?}");
+        assert_eq!(outcomes.len(), 2, "{said:?}");
+    }
+    const ITS_OWN: &[Say] = &[Say::Reset(ErrorCode::CANCEL), Say::GoAway(1)];
+    let (outcome, attempts) = post_to(ITS_OWN, true).await.unwrap_err();
+    assert_eq!((outcome, attempts), (Outcome::after_reset(1, ErrorCode::CANCEL.0, false), 1));
 }
 
 async fn misdirected(max_connections: usize) -> (Server, u16) {

@@ -261,18 +261,24 @@ impl H2Connection {
         if self.served_nothing() { Failure::unserved(self.ended_unused(), error) } else { Failure::not_sent(error) }
     }
 
-    /// What is known of a request whose stream ended in an error.
-    fn classify(&self, error: h2::Error, stream_id: u32) -> Failure {
+    /// What is known of a request whose stream ended in an error. `began`: an interim response had come (1xx).
+    fn classify(&self, error: h2::Error, stream_id: u32, began: bool) -> Failure {
         let wire = &self.facts.wire;
         if wire.highest_headers() < stream_id {
             return self.unsent(error);
         }
+        let goaway = wire.goaway().filter(|goaway| stream_id > goaway.last_stream_id);
         if error.is_reset() && error.is_remote() {
             let code = error.reason().map_or(0, u32::from);
-            return Failure::reset(stream_id, code, error);
+            let failure = Failure::reset(stream_id, code, began, error);
+            // Whatever the reset was for, a GOAWAY that is known by now may tell that nothing came of the stream.
+            return match goaway {
+                Some(goaway) if !failure.is_refused() => Failure::goaway(stream_id, &goaway, failure.source),
+                _ => failure,
+            };
         }
-        match wire.goaway() {
-            Some(goaway) if stream_id > goaway.last_stream_id => Failure::goaway(stream_id, &goaway, error),
+        match goaway {
+            Some(goaway) => Failure::goaway(stream_id, &goaway, error),
             _ if self.facts.ping_failed.load(Ordering::Acquire) => {
                 Failure::unknown(Cause::PingTimeout, Some(stream_id), error)
             }

@@ -89,12 +89,17 @@ pub mod frames {
     pub const HEADERS: u8 = 1;
     pub const RST_STREAM: u8 = 3;
     pub const SETTINGS: u8 = 4;
+    pub const PING: u8 = 6;
     pub const GOAWAY: u8 = 7;
+    pub const ACK: u8 = 1;
     pub const END_STREAM: u8 = 1;
     pub const END_HEADERS: u8 = 4;
 
     /// `:status: 200` from HPACK's static table.
     const STATUS_200: u8 = 0x88;
+
+    /// `:status: 103`: the name from the table, the value as it is.
+    const STATUS_103: [u8; 5] = *b"\x08\x03103";
 
     #[derive(Debug)]
     pub struct Frame {
@@ -142,11 +147,21 @@ pub mod frames {
         write(socket, HEADERS, END_STREAM | END_HEADERS, stream, &[STATUS_200]).await;
     }
 
-    pub async fn reset(socket: &mut TcpStream, stream: u32, code: u32) {
+    pub async fn early_hints(socket: &mut (impl AsyncWrite + Unpin), stream: u32) {
+        write(socket, HEADERS, END_HEADERS, stream, &STATUS_103).await;
+    }
+
+    /// Returns once the client has read all that was written before.
+    pub async fn until_read(socket: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
+        write(socket, PING, 0, 0, &[7; 8]).await;
+        while !matches!(read(socket).await, None | Some(Frame { kind: PING, flags: ACK, .. })) {}
+    }
+
+    pub async fn reset(socket: &mut (impl AsyncWrite + Unpin), stream: u32, code: u32) {
         write(socket, RST_STREAM, 0, stream, &code.to_be_bytes()).await;
     }
 
-    pub async fn goaway(socket: &mut TcpStream, last: u32, code: u32, debug: &[u8]) {
+    pub async fn goaway(socket: &mut (impl AsyncWrite + Unpin), last: u32, code: u32, debug: &[u8]) {
         let mut payload = last.to_be_bytes().to_vec();
         payload.extend(code.to_be_bytes());
         payload.extend(debug);
