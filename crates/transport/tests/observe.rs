@@ -21,7 +21,7 @@ use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData};
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, SdkMeterProvider};
 use parking_lot::Mutex;
 use support::load::{LONG, Payload, http2, post, posts, serve};
-use support::{Peer, answer, proxies, read_request};
+use support::{OK, Peer, answer, proxies, read_request};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
@@ -353,6 +353,50 @@ async fn connections_of_http_1_are_shown_too() {
     let [open, draining, waiting] = picture.most();
     assert!((open, draining) == (2, 0) && (3..=5).contains(&waiting), "{:?}", picture.most());
     assert_eq!(picture.now(), [2, 0, 0]);
+}
+
+/// Whoever ends an idle connection, it is closed then, and not when its origin is called the next time.
+#[tokio::test]
+async fn idle_connections_of_http_1_are_closed_and_counted_no_more_though_nobody_calls() {
+    let (ended, mut ends) = tokio::sync::mpsc::unbounded_channel();
+    let peer = Peer::start(move |_, mut socket| {
+        let ended = ended.clone();
+        async move {
+            while read_request(&mut socket).await.is_some() {
+                answer(&mut socket, OK).await;
+            }
+            ended.send(()).unwrap();
+        }
+    })
+    .await;
+    let picture = Picture::default();
+    let builder = Client::builder().observer(picture.clone());
+    let client = builder.keepalive_expiry(Duration::from_millis(50)).build();
+    // The second time another task watches.
+    for _ in 0..2 {
+        let calls = (0..3).map(|_| client.send_collected(get(&peer), CallOptions::new()));
+        futures_util::future::try_join_all(calls).await.unwrap();
+        for _ in 0..3 {
+            assert!(tokio::time::timeout(LONG, ends.recv()).await.is_ok(), "a connection stays open");
+        }
+        picture.becomes([0, 0, 0]).await;
+    }
+    assert_eq!(picture.most()[0], 3);
+    // The server does, long before the client would.
+    let peer = Peer::start(|_, mut socket| async move {
+        read_request(&mut socket).await.unwrap();
+        answer(&mut socket, OK).await;
+    })
+    .await;
+    let picture = Picture::default();
+    let client = Client::builder().observer(picture.clone()).keepalive_expiry(Duration::from_secs(600)).build();
+    client.send_collected(get(&peer), CallOptions::new()).await.unwrap();
+    picture.becomes([0, 0, 0]).await;
+    assert_eq!(picture.most()[0], 1);
+}
+
+fn get(peer: &Peer) -> Request<Body> {
+    Request::get(peer.url("/")).body(Body::empty()).unwrap()
 }
 
 /// Adds up whatever is counted.

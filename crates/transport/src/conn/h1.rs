@@ -22,11 +22,11 @@ pub(crate) struct H1Connection {
     reused: bool,
     /// It speaks another protocol now, and is somebody else's.
     switched: bool,
-    _counted: Counted,
 }
 
 impl H1Connection {
-    /// Takes over a new socket. `id` names the connection in histories, and it is `counted` as long as it may be used.
+    /// Takes over a new socket. `id` names the connection in histories, and it is `counted` until its socket is closed,
+    /// whoever does so, or somebody else's.
     pub(crate) async fn open(socket: Stream, id: u64, counted: Counted) -> Result<Self, hyper::Error> {
         let (io, wire) = Observed::new(socket, Protocol::Http1);
         let (sender, driver) = http1::Builder::new().preserve_header_case(false).handshake(TokioIo::new(io)).await?;
@@ -35,8 +35,9 @@ impl H1Connection {
             if let Err(error) = driver.with_upgrades().await {
                 tracing::debug!(connection = id, %error, "HTTP/1.1 connection ended with an error");
             }
+            drop(counted);
         });
-        Ok(Self { sender, wire, id, reused: false, switched: false, _counted: counted })
+        Ok(Self { sender, wire, id, reused: false, switched: false })
     }
 
     pub(crate) fn id(&self) -> u64 {

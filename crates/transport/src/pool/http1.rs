@@ -1,10 +1,12 @@
 //! The HTTP/1.1 connections of one origin: one exchange each, kept alive in between.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use oncebox_policy::{Connection, Phase};
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -28,10 +30,20 @@ pub(crate) struct Http1Pool {
     room: Arc<Semaphore>,
     /// One for each that bulk transfers may use: all but one, where there are several.
     room_for_bulk: Arc<Semaphore>,
-    /// The most recently used one is at the end.
-    idle: Mutex<Vec<(H1Connection, Instant)>>,
+    idle: Mutex<Idle>,
+    /// Connections are given back from anywhere, also from where there is no runtime.
+    runtime: Handle,
     failed_dials: AtomicU32,
     counts: Arc<Counts>,
+}
+
+/// Those that nobody uses.
+#[derive(Default)]
+struct Idle {
+    /// Since when each is idle; the most recently used one is at the end.
+    connections: Vec<(H1Connection, Instant)>,
+    /// A task closes those whose time is over.
+    is_watched: bool,
 }
 
 /// A connection in use.
@@ -55,6 +67,7 @@ impl Http1Pool {
             room: Arc::new(Semaphore::new(limits.max_connections)),
             room_for_bulk: Arc::new(Semaphore::new(for_bulk)),
             idle: Mutex::default(),
+            runtime: Handle::current(),
             failed_dials: AtomicU32::new(0),
             counts: Counts::new(shown),
         })
@@ -137,7 +150,7 @@ impl Http1Pool {
     /// The most recently used connection that is still good; the others are dropped as they are found to be over.
     fn take_idle(&self) -> Option<H1Connection> {
         let mut idle = self.idle.lock();
-        while let Some((connection, since)) = idle.pop() {
+        while let Some((connection, since)) = idle.connections.pop() {
             if !connection.is_closed() && since.elapsed() < self.limits.http1_keepalive_expiry() {
                 return Some(connection);
             }
@@ -145,19 +158,47 @@ impl Http1Pool {
         None
     }
 
-    pub(super) fn put_idle(&self, connection: H1Connection) {
+    pub(super) fn put_idle(self: &Arc<Self>, connection: H1Connection) {
         if connection.is_closed() {
             return;
         }
         let mut idle = self.idle.lock();
         let now = Instant::now();
-        idle.retain(|(connection, since)| {
-            !connection.is_closed() && now.saturating_duration_since(*since) < self.limits.http1_keepalive_expiry()
-        });
-        idle.push((connection, now));
+        idle.drop_expired(now, self.limits.http1_keepalive_expiry());
+        idle.connections.push((connection, now));
         // A fresh connection is dialled though others are idle, and would be one too many with them.
-        let surplus = idle.len().saturating_sub(self.limits.max_connections);
-        idle.drain(..surplus);
+        let surplus = idle.connections.len().saturating_sub(self.limits.max_connections);
+        idle.connections.drain(..surplus);
+        if !std::mem::replace(&mut idle.is_watched, true) {
+            self.runtime.spawn(close_expired(Arc::downgrade(self)));
+        }
+    }
+
+    /// Closes those that were idle for too long. When the next one will have been; `None`: there is none, and nobody
+    /// watches from here on.
+    fn close_expired(&self) -> Option<Instant> {
+        let expiry = self.limits.http1_keepalive_expiry();
+        let mut idle = self.idle.lock();
+        idle.drop_expired(Instant::now(), expiry);
+        let next = idle.connections.first().map(|(_, since)| *since + expiry);
+        idle.is_watched = next.is_some();
+        next
+    }
+}
+
+impl Idle {
+    fn drop_expired(&mut self, now: Instant, expiry: Duration) {
+        self.connections
+            .retain(|(connection, since)| !connection.is_closed() && now.saturating_duration_since(*since) < expiry);
+    }
+}
+
+/// Closes idle connections when their time is over, though nobody asks for another: the server would do so later, and
+/// keep the socket until then. It wakes when the oldest may expire, and ends with the last.
+async fn close_expired(pool: Weak<Http1Pool>) {
+    loop {
+        let Some(next) = pool.upgrade().and_then(|pool| pool.close_expired()) else { return };
+        tokio::time::sleep_until(next).await;
     }
 }
 
