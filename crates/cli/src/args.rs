@@ -21,8 +21,8 @@ use crate::secret::SecretArgs;
 use crate::snapshot::SnapshotArgs;
 use crate::template::TemplateArgs;
 use crate::volume::VolumeArgs;
+use values::{durable_id, memory, processors};
 pub(crate) use values::{ip, label, non_empty, pair, port, retries, sandbox_id, seconds, seconds_over_zero, whole};
-use values::{memory, processors};
 
 /// Sandboxes over HTTP whose effects happen once.
 #[derive(Debug, Parser)]
@@ -122,10 +122,10 @@ pub(crate) struct ExecArgs {
     #[arg(long)]
     pub(crate) durable: bool,
     /// The durable command's id; the same command with the same id attaches to the one that there is
-    #[arg(long, value_name = "ID", value_parser = non_empty)]
+    #[arg(long, value_name = "ID", value_parser = durable_id)]
     pub(crate) id: Option<String>,
     /// Follow the durable command of this id, whatever it is, instead of starting one
-    #[arg(long, value_name = "ID", value_parser = non_empty,
+    #[arg(long, value_name = "ID", value_parser = durable_id,
         conflicts_with_all = ["durable", "id", "env", "env_file", "cwd", "timeout", "command"])]
     pub(crate) attach: Option<String>,
     /// Pass standard input on to the command

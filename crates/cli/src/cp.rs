@@ -53,12 +53,20 @@ impl<'a> Place<'a> {
     }
 }
 
+/// What is wrong with what looks like a sandbox's id and is none.
+fn slip(args: &CpArgs) -> String {
+    let before = [&args.from, &args.to].into_iter().filter_map(|text| text.split_once(':')).map(|(before, _)| before);
+    let near = before.filter(|id| id.len() > 1 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'));
+    let wrong = near.filter_map(|id| Some(format!("; {id:?}: {}", sandbox_id(id).err()?))).next();
+    wrong.unwrap_or_default()
+}
+
 pub(crate) async fn run(args: CpArgs) -> Result<u8, Failure> {
     let rule = "one of FROM and TO must be in a sandbox, as ID:PATH, and the other on this machine";
     let (sandbox, up) = match (Place::of(&args.from), Place::of(&args.to)) {
         (Place::Here(from), Place::In { sandbox, path }) => (sandbox, Some((from, path))),
         (Place::In { sandbox, .. }, Place::Here(_)) => (sandbox, None),
-        _ => return Err(Failure::usage(format!("{:?} and {:?}: {rule}", args.from, args.to))),
+        _ => return Err(Failure::usage(format!("{:?} and {:?}: {rule}{}", args.from, args.to, slip(&args)))),
     };
     if let Some((from, _)) = up
         && let Err(error) = std::fs::metadata(from)

@@ -7,6 +7,7 @@ use http::{Method, Request};
 use oncebox_transport::{Body, CallOptions, Client};
 use serde_json::Value;
 
+use crate::args::non_empty;
 use crate::bounded::read_text;
 use crate::exit::{Failure, print};
 
@@ -26,7 +27,7 @@ pub(crate) struct ServerArgs {
 #[derive(Debug, Args)]
 pub(crate) struct EffectsArgs {
     /// Only those of requests with this Oncebox-Test-Id
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = non_empty)]
     test_id: Option<String>,
     /// Begin to count anew, once they are told
     #[arg(long)]

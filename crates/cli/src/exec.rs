@@ -33,7 +33,7 @@ enum Control {
 pub(crate) async fn run(args: ExecArgs) -> Result<u8, Failure> {
     // What is no option begins the command; no command begins so, and an option that is misspelt does.
     if let Some(word) = args.command.first().filter(|word| word.starts_with('-')) {
-        return Err(Failure::usage(unknown("oncebox exec", word, None)));
+        return Err(Failure::usage(unknown("oncebox exec", word, None, true)));
     }
     let program = Program {
         command: &args.command,

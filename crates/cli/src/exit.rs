@@ -95,10 +95,12 @@ impl Failure {
     /// Shows the error as JSON where that is asked for.
     pub(crate) fn of(error: &Error, as_json: bool) -> Self {
         let wrong_use = error.kind() == ErrorKind::InvalidArgument && error.attempts().is_empty();
+        let message = error.to_string();
+        let message = if wrong_use { by_its_flag(message, typed()) } else { message };
         let json = as_json.then(|| {
             json!({"error": {
                 "kind": format!("{:?}", error.kind()),
-                "message": error.to_string(),
+                "message": message,
                 "status": error.status(),
                 "intent": error.intent(),
                 "candidates": error.candidates(),
@@ -107,9 +109,23 @@ impl Failure {
                 "attempts": error.attempts().iter().map(ToString::to_string).collect::<Vec<_>>(),
             }})
         });
-        let message = error.to_string();
         Self { code: if wrong_use { USAGE } else { INFRASTRUCTURE }, message, json }
     }
+}
+
+/// The words of the command line, the program's first.
+pub(crate) fn typed() -> impl Iterator<Item = String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned())
+}
+
+/// What a library says of an option by its name, said of the flag by which it was given.
+fn by_its_flag(message: String, words: impl Iterator<Item = String>) -> String {
+    let Some((name, rest)) = message.split_once(": ") else { return message };
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let flag = format!("--{}", name.replace('_', "-"));
+    let mut words = words.take_while(|word| word != "--");
+    let is_given = is_name && words.any(|word| word.split('=').next() == Some(flag.as_str()));
+    if is_given { format!("{flag}: {rest}") } else { message }
 }
 
 /// Says something on standard error. Nobody listening there is no reason to fail, nor to leave anything undone.
@@ -164,4 +180,21 @@ fn plain(code: u8, message: &str) -> serde_json::Value {
 /// One line on standard error, as it is.
 fn complain(line: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_is_told_by_its_flag_where_that_was_given() {
+        for (message, line, said) in [
+            ("user: \"a:b\" is none", "run --user a:b -- true", "--user: \"a:b\" is none"),
+            ("spool_limit: 1 is less", "exec --spool-limit=1", "--spool-limit: 1 is less"),
+            ("user: \"a:b\" is none", "run -- x --user", "user: \"a:b\" is none"),
+            ("the name: no", "--the name", "the name: no"),
+        ] {
+            assert_eq!(by_its_flag(message.to_owned(), line.split(' ').map(str::to_owned)), said);
+        }
+    }
 }

@@ -69,7 +69,7 @@ fn command(args: &FleetRunArgs, number: usize) -> Command {
 }
 
 async fn client(args: &FleetRunArgs) -> Result<Client, Failure> {
-    command(args, 0).validate().map_err(|error| Failure::usage(&error))?;
+    command(args, 0).validate().map_err(|error| Failure::of(&error, false))?;
     // Some more than run at a time: a killed one is cleared away while the next is made.
     args.connection.client(Some(args.concurrency as usize + 16), args.json).await
 }

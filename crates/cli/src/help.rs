@@ -48,7 +48,7 @@ pub(crate) fn wants_json(matches: &ArgMatches) -> bool {
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// Whose
+    /// The shell
     #[arg(value_name = "SHELL", value_enum)]
     shell: Shell,
 }

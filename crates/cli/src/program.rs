@@ -56,7 +56,7 @@ impl Program<'_> {
         if let Some(user) = self.user {
             command = command.user(user);
         }
-        command.validate().map_err(|error| Failure::usage(&error))?;
+        command.validate().map_err(|error| Failure::of(&error, false))?;
         Ok(command)
     }
 }

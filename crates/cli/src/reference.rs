@@ -64,7 +64,8 @@ Where whoever reads the output has gone, as with `| head -1`, the command ends w
 
 To kill or delete what is not there is no failure, as with the official SDKs, whose calls return `false` then: it is gone. `sandbox
 kill`, `template delete`, `volume delete`, `volume rm`, `secret delete` and `snapshot delete` say so on standard error, or in their JSON, and exit with 0. All other
-commands fail with 125 when what they name is not there.
+commands fail with 125 when what they name is not there; so does `template untag`, for which the server removes either all the tags
+or none.
 
 ## Ids of sandboxes
 

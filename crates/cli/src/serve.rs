@@ -131,9 +131,18 @@ pub(crate) fn start_failure(error: &StartError) -> Failure {
         | StartError::Host { .. }
         | StartError::Limit { .. }
         | StartError::Faults(_)
-        | StartError::KeptState { .. } => Failure::usage(error),
+        | StartError::KeptState { .. } => Failure::usage(in_flags(&error.to_string())),
         _ => Failure::infrastructure(error),
     }
+}
+
+/// What the library says of its options, said of the flags that set them.
+fn in_flags(message: &str) -> String {
+    const OPTIONS: [&str; 9] =
+        ["allow_host", "allow_origin", "code_interpreter", "cpus", "faults", "memory", "pids", "state", "token"];
+    OPTIONS.iter().fold(message.to_owned(), |message, option| {
+        message.replace(&format!("`{option}`"), &format!("--{}", option.replace('_', "-")))
+    })
 }
 
 /// This program's own command line, with `--no-isolation` after the task.

@@ -79,7 +79,7 @@ fn command(args: &ShellArgs) -> Result<Command, Failure> {
     if let Some(user) = &args.user {
         command = command.user(user);
     }
-    command.validate().map_err(|error| Failure::usage(&error))?;
+    command.validate().map_err(|error| Failure::of(&error, false))?;
     Ok(command)
 }
 

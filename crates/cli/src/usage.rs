@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::exit::refuse;
+use crate::exit::{refuse, typed};
 use crate::help;
 
 /// Shows what the parser found: help and version as they are, mistakes as one line.
@@ -16,7 +16,7 @@ pub(crate) fn report(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<String> = typed().skip(1).collect();
     refuse(&one_line(error, &words), wants_json(&words))
 }
 
@@ -89,7 +89,10 @@ fn one_line(error: &clap::Error, words: &[String]) -> String {
                 ),
             }
         }
-        ErrorKind::UnknownArgument => unknown(&path, &argument, context(ContextKind::SuggestedArg).pop()),
+        ErrorKind::UnknownArgument => {
+            let takes_command = command.get_arguments().any(|argument| argument.get_id() == "command");
+            unknown(&path, &argument, context(ContextKind::SuggestedArg).pop(), takes_command)
+        }
         ErrorKind::InvalidValue if value.is_empty() => {
             format!("{} needs a value; see `{path} --help`", option(&argument))
         }
@@ -110,7 +113,7 @@ fn one_line(error: &clap::Error, words: &[String]) -> String {
 }
 
 /// What is said of an option that there is not.
-pub(crate) fn unknown(path: &str, option: &str, meant: Option<String>) -> String {
+pub(crate) fn unknown(path: &str, option: &str, meant: Option<String>, takes_command: bool) -> String {
     if matches!(option, "--local" | "--no-isolation") {
         return format!(
             "{option} is no option of `{path}`: a server that is started for one command has nothing in it yet; `oncebox run \
@@ -118,9 +121,8 @@ pub(crate) fn unknown(path: &str, option: &str, meant: Option<String>) -> String
         );
     }
     let meant = meant.map(|known| format!(", is {known} meant?")).unwrap_or_default();
-    format!(
-        "unknown option or argument {option:?}{meant} (a command for the sandbox goes after `--`); see `{path} --help`"
-    )
+    let hint = if takes_command { " (a command for the sandbox goes after `--`)" } else { "" };
+    format!("unknown option or argument {option:?}{meant}{hint}; see `{path} --help`")
 }
 
 /// What users of the official CLI may look for, and what does its work here.

@@ -5,7 +5,7 @@
 use std::process::{Command, Stdio};
 
 /// What is typed, and all of what is said.
-const USES: [(&str, &str); 62] = [
+const USES: [(&str, &str); 68] = [
     (
         "fly",
         "\"fly\" is no command of `oncebox`; there are run, exec, shell, cp, sandbox, snapshot, fleet, template, volume, \
@@ -122,6 +122,17 @@ const USES: [(&str, &str); 62] = [
     ("sandbox create --volume data", "--volume \"data\": it must look like NAME:/PATH, such as data:/mnt/data"),
     ("sandbox create --intent xyz", "--intent \"xyz\": it must be 32 lower-case hex digits; without it one is minted"),
     ("sandbox logs iabc --level loud", "--level \"loud\": it must be one of debug, info, warn, error"),
+    ("config extra", "unknown option or argument \"extra\"; see `oncebox config --help`"),
+    ("exec iabc --id A.B -- true", "--id \"A.B\": it must be 1 to 64 of a-z, 0-9 and hyphens"),
+    ("run --user a:b -- true", "--user: \"a:b\" is no user name"),
+    ("effects --test-id=", "--test-id \"\": it must not be empty"),
+    ("serve --port 0 --no-isolation --pids 1", "--pids is 1: it takes a whole number from 32 to 4000000"),
+    (
+        "cp Cargo.toml iabc-typo:/x",
+        "\"Cargo.toml\" and \"iabc-typo:/x\": one of FROM and TO must be in a sandbox, as ID:PATH, and the other on this \
+         machine; \"iabc-typo\": it is no sandbox id: iabc alone may be one, or with a client's id behind it, a hyphen and 8 hex \
+         digits; `oncebox sandbox ls` lists them",
+    ),
     ("cp a b", "\"a\" and \"b\": one of FROM and TO must be in a sandbox, as ID:PATH, and the other on this machine"),
     ("fleet run -n 0 -- true", "--count \"0\": it must be a whole number from 1 to 1000000"),
     ("fleet run -n many -- true", "--count \"many\": it must be a whole number from 1 to 1000000"),

@@ -66,6 +66,13 @@ pub(crate) fn sandbox_id(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// The id of a durable command.
+pub(super) fn durable_id(text: &str) -> Result<String, String> {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_id = (1..=64).contains(&text.len()) && text.bytes().all(fits);
+    if is_id { Ok(text.to_owned()) } else { Err("it must be 1 to 64 of a-z, 0-9 and hyphens".to_owned()) }
+}
+
 /// A whole number, whose rule is told whatever is wrong with it.
 pub(crate) fn whole<T: TryFrom<u64>>(
     from: u64,

@@ -33,7 +33,9 @@ impl File {
             }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self { path, ..Self::default() }),
             Err(error) => {
-                Err(Failure::usage(format!("{}: {error}; ONCEBOX_CONFIG names another file", path.display())))
+                let why = error.to_string();
+                let why = why.split(" (os error").next().unwrap_or_default();
+                Err(Failure::usage(format!("{}: {why}; ONCEBOX_CONFIG names another file", path.display())))
             }
         }
     }
