@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use http::Request;
 use http_body_util::BodyExt;
+use hyper_util::rt::TokioIo;
 use oncebox_faults::{Fault, Moment, Protocol, Rule, Script, Server};
 use oncebox_transport::policy::{Cause, Outcome, Phase, ReturnReason, Unknown};
 use oncebox_transport::{Body, BoxError, CallOptions, Client, History, HttpVersion, Response};
 use support::{OK, Peer, answer, read_request};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 fn get(url: String) -> Request<Body> {
@@ -375,4 +377,36 @@ fn two_runtimes_share_no_connection() {
             stop.send(()).unwrap();
         });
     }
+}
+
+#[tokio::test]
+async fn a_connection_that_changed_its_protocol_is_the_callers_and_not_used_again() {
+    let peer = Peer::start(|number, mut socket| async move {
+        let request = read_request(&mut socket).await.unwrap().to_lowercase();
+        if number > 0 {
+            return answer(&mut socket, OK).await;
+        }
+        assert!(request.contains("\r\nupgrade: echo\r\n"), "{request}");
+        answer(&mut socket, "HTTP/1.1 101 Go\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n").await;
+        let mut said = [0; 5];
+        socket.read_exact(&mut said).await.unwrap();
+        socket.write_all(&said).await.unwrap();
+        assert_eq!(socket.read(&mut said).await.unwrap(), 0);
+    })
+    .await;
+    // HTTP/2 is no matter here.
+    let client = Client::builder().http_version(HttpVersion::Http2).no_proxy().build();
+    let request = Request::get(peer.url("/")).header("connection", "upgrade").header("upgrade", "echo");
+    let options = CallOptions::new().upgrades(true);
+    let mut response = client.send(request.body(Body::empty()).unwrap(), options.clone()).await.unwrap().into_http();
+    assert_eq!(response.status(), 101);
+    let mut connection = TokioIo::new(hyper::upgrade::on(&mut response).await.unwrap());
+    drop(response);
+    connection.write_all(b"hello").await.unwrap();
+    let mut heard = [0; 5];
+    connection.read_exact(&mut heard).await.unwrap();
+    assert_eq!(&heard, b"hello");
+    let next = client.send_collected(get(peer.url("/")), options).await.unwrap();
+    assert_eq!((next.status().as_u16(), peer.connections()), (200, 2));
+    connection.shutdown().await.unwrap();
 }
