@@ -261,8 +261,8 @@ impl H2Connection {
         if self.served_nothing() { Failure::unserved(self.ended_unused(), error) } else { Failure::not_sent(error) }
     }
 
-    /// What is known of a request whose stream ended in an error. `began`: an interim response had come (1xx).
-    fn classify(&self, error: h2::Error, stream_id: u32, began: bool) -> Failure {
+    /// What is known of a request whose stream ended in an error before the response. An interim one (1xx) is none.
+    fn classify(&self, error: h2::Error, stream_id: u32) -> Failure {
         let wire = &self.facts.wire;
         if wire.highest_headers() < stream_id {
             return self.unsent(error);
@@ -270,7 +270,7 @@ impl H2Connection {
         let goaway = wire.goaway().filter(|goaway| stream_id > goaway.last_stream_id);
         if error.is_reset() && error.is_remote() {
             let code = error.reason().map_or(0, u32::from);
-            let failure = Failure::reset(stream_id, code, began, error);
+            let failure = Failure::reset(stream_id, code, error);
             // Whatever the reset was for, a GOAWAY that is known by now may tell that nothing came of the stream.
             return match goaway {
                 Some(goaway) if !failure.is_refused() => Failure::goaway(stream_id, &goaway, failure.source),

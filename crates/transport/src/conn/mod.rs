@@ -52,9 +52,9 @@ impl Failure {
         Self { outcome: Outcome::NotSent(NotSent { phase, touched_socket: true, detail }), source }
     }
 
-    /// RST_STREAM before the response. `began`: after an interim one.
-    pub(crate) fn reset(stream_id: u32, code: u32, began: bool, source: impl Into<BoxError>) -> Self {
-        Self { outcome: Outcome::after_reset(stream_id, code, began), source: source.into() }
+    /// RST_STREAM before the response.
+    pub(crate) fn reset(stream_id: u32, code: u32, source: impl Into<BoxError>) -> Self {
+        Self { outcome: Outcome::after_reset(stream_id, code, false), source: source.into() }
     }
 
     /// Whether the peer said that it did not process the request.

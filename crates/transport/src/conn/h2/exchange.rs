@@ -25,8 +25,6 @@ pub(crate) struct Exchange {
     response: ResponseFuture,
     upload: Option<Upload>,
     stream_id: u32,
-    /// An interim response has come (1xx).
-    began: bool,
     /// After all that holds the stream, so that it is dropped after it, wherever this is cancelled: a slot is never
     /// handed on before the stream that filled it is gone.
     permit: Option<Permit>,
@@ -58,7 +56,7 @@ impl Exchange {
             }
             Err(body) => Some(Box::pin(upload(body, stream))),
         };
-        Ok(Self { response, upload, stream_id, began: false, permit: Some(permit) })
+        Ok(Self { response, upload, stream_id, permit: Some(permit) })
     }
 
     pub(crate) fn stream_id(&self) -> u32 {
@@ -75,7 +73,7 @@ impl Exchange {
         if error.is_go_away() || error.is_io() {
             permit.lost();
         }
-        let failure = permit.connection().classify(error, self.stream_id, self.began);
+        let failure = permit.connection().classify(error, self.stream_id);
         self.permit = Some(permit);
         failure
     }
@@ -105,15 +103,7 @@ impl Future for Exchange {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        // Whoever asks for the response is not told of interim ones before it, and so it is asked for when it is there.
-        let response = loop {
-            match this.response.poll_informational(cx) {
-                Poll::Ready(Some(Ok(_))) => this.began = true,
-                Poll::Ready(_) => break Pin::new(&mut this.response).poll(cx),
-                Poll::Pending => break Poll::Pending,
-            }
-        };
-        let Poll::Ready(response) = response else {
+        let Poll::Ready(response) = Pin::new(&mut this.response).poll(cx) else {
             return if this.upload.is_none() { Poll::Pending } else { this.poll_upload(cx) };
         };
         match (response, this.permit.take()) {
