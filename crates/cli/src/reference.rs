@@ -53,9 +53,10 @@ const OUTPUT: &str = "
 ## Output
 
 What a program may want to read is printed as JSON with `--json`; errors of calls are then an object on standard output too, with
-their kind, their attempts and what is known. Of a command line that is wrong nothing came: the object, of the same form, is then on
-standard error, and the exit code is 2. Bars and notes go to standard error, bars only where that is a terminal and no `--json` is
-given. Colours are used on a terminal only, and not with `NO_COLOR` or `TERM=dumb`.
+their kind, their attempts and what is known. Of a command line that is wrong nothing came: the object, of the same form and of the
+kind `InvalidArgument`, is then on standard error, and the exit code is 2. What failed on this side without a call is of the kind
+`Failed`. Bars and notes go to standard error, bars only where that is a terminal and no `--json` is given. Colours are used on a
+terminal only, and not with `NO_COLOR` or `TERM=dumb`.
 
 Where whoever reads the output has gone, as with `| head -1`, the command ends without a word; what it was asked to do, such as
 `sandbox kill --all`, it does to its end. A command that `exec` has started is asked to end, unless it is durable.
@@ -63,9 +64,9 @@ Where whoever reads the output has gone, as with `| head -1`, the command ends w
 ## What is not there
 
 To kill or delete what is not there is no failure, as with the official SDKs, whose calls return `false` then: it is gone. `sandbox
-kill`, `template delete`, `volume delete`, `volume rm`, `secret delete` and `snapshot delete` say so on standard error, or in their JSON, and exit with 0. All other
-commands fail with 125 when what they name is not there; so does `template untag`, for which the server removes either all the tags
-or none.
+kill`, `template delete`, `volume delete`, `volume rm`, `secret delete` and `snapshot delete` say so on standard error, or in their
+JSON, and exit with 0. All other commands fail with 125 when what they name is not there; so does `template untag`, for which the
+server removes either all the tags or none.
 
 ## Ids of sandboxes
 

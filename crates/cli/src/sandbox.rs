@@ -1,13 +1,14 @@
 //! `oncebox sandbox`: sandboxes made, found, looked at, paused and killed.
 
+mod kill;
 mod observe;
 mod show;
 
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use futures_util::{StreamExt, stream};
-use oncebox::{Client, Killed, Pause, Paused, Sandbox, SandboxInfo, SandboxState};
+use futures_util::StreamExt;
+use oncebox::{Client, Pause, Paused, Sandbox, SandboxInfo, SandboxState};
 use serde_json::json;
 
 use crate::args::{ExecArgs, ShellArgs, label, non_empty, pair, sandbox_id, seconds_over_zero, whole};
@@ -15,12 +16,9 @@ use crate::connection::ProviderArgs;
 use crate::exit::{self, Failure};
 use crate::signals::Signals;
 use crate::snapshot::SnapshotArgs;
-use crate::style::bar;
 use crate::{exec, shell, snapshot};
+use kill::KillArgs;
 use observe::{LogsArgs, MetricsArgs};
-
-/// Sandboxes that are killed at a time.
-const AT_A_TIME: usize = 8;
 
 #[derive(Debug, Args)]
 pub(crate) struct SandboxArgs {
@@ -129,24 +127,6 @@ struct OneArgs {
 }
 
 #[derive(Debug, Args)]
-struct KillArgs {
-    /// The sandboxes' ids
-    #[arg(value_name = "SANDBOX", required_unless_present = "all", value_parser = sandbox_id)]
-    sandboxes: Vec<String>,
-    /// Kill all sandboxes that --state and --metadata leave
-    #[arg(long, short, conflicts_with = "sandboxes")]
-    all: bool,
-    /// With --all: only those in these states: running, paused
-    #[arg(long, short, value_name = "STATE", value_delimiter = ',', requires = "all", value_parser = state)]
-    state: Vec<SandboxState>,
-    /// With --all: only those with this label; may be repeated
-    #[arg(long, short, value_name = "NAME=VALUE", requires = "all", value_parser = label)]
-    metadata: Vec<(String, String)>,
-    #[command(flatten)]
-    plain: PlainArgs,
-}
-
-#[derive(Debug, Args)]
 struct PauseArgs {
     /// The sandbox's id
     #[arg(value_name = "SANDBOX", value_parser = sandbox_id)]
@@ -201,7 +181,7 @@ pub(crate) async fn run(args: SandboxArgs) -> Result<u8, Failure> {
             let sandbox = Sandbox::by_id(&plain.client()?, &sandbox).map_err(plain.failed())?;
             show::one(&sandbox.info().await.map_err(plain.failed())?, plain.json)
         }
-        SandboxTask::Kill(args) => kill(args).await,
+        SandboxTask::Kill(args) => kill::kill(args).await,
         SandboxTask::Pause(PauseArgs { sandbox, files_only, plain }) => {
             let how = if files_only { Pause::filesystem() } else { Pause::full() };
             let sandbox = Sandbox::by_id(&plain.client()?, &sandbox).map_err(plain.failed())?;
@@ -295,55 +275,6 @@ async fn find(client: &Client, filter: &FilterArgs, limit: Option<u32>) -> Resul
         all.push(sandbox?);
     }
     Ok(all)
-}
-
-async fn kill(args: KillArgs) -> Result<u8, Failure> {
-    let (client, failed) = (args.plain.client()?, args.plain.failed());
-    let ids = if args.all {
-        let filter = FilterArgs { state: args.state, metadata: args.metadata };
-        let found = find(&client, &filter, None).await.map_err(failed)?;
-        found.into_iter().map(|sandbox| sandbox.id).collect()
-    } else {
-        args.sandboxes
-    };
-    // Before the first is killed: a mistake in the last is one in the whole.
-    let sandboxes: Result<Vec<_>, _> = ids.iter().map(|id| Sandbox::by_id(&client, id)).collect();
-    let bar = bar(ids.len(), args.plain.json || ids.len() == 1);
-    let mut ended =
-        stream::iter(sandboxes.map_err(failed)?).map(|sandbox| async move { sandbox.kill().await }).buffered(AT_A_TIME);
-    // As they were typed.
-    let mut ids = ids.iter();
-    let (mut worst, mut told) = (None, Ok(()));
-    while let Some(killed) = ended.next().await {
-        let id = ids.next().map(String::as_str).unwrap_or_default();
-        bar.inc(1);
-        // What was begun is done to its end, whether or not anybody reads what came of it.
-        match killed {
-            Ok(killed) if args.plain.json => {
-                let killed = match killed {
-                    Killed::Now => "now",
-                    Killed::ByEarlierAttempt => "by_earlier_attempt",
-                    Killed::Already => "already",
-                };
-                told = told.and(exit::print(json!({"id": id, "killed": killed})));
-            }
-            Ok(Killed::Already) => bar.suspend(|| exit::say(format!("there was no sandbox {id}"))),
-            Ok(_) => {}
-            Err(error) if args.plain.json => {
-                told = told.and(exit::print(json!({"id": id, "error": error.to_string()})));
-                worst = Some(exit::INFRASTRUCTURE);
-            }
-            Err(error) => {
-                bar.suspend(|| exit::say(format!("{id}: {error}")));
-                worst = Some(exit::INFRASTRUCTURE);
-            }
-        }
-    }
-    bar.finish_and_clear();
-    match worst {
-        Some(code) => Ok(code),
-        None => told.map(|()| 0),
-    }
 }
 
 fn state(text: &str) -> Result<SandboxState, String> {
