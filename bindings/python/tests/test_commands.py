@@ -264,19 +264,19 @@ def test_a_cancelled_create_leaves_no_sandbox(local_server: LocalServer) -> None
     stalled = {"stall_answer": {"after": {"bytes": 1}, "seconds": 60}}
     local_server.set_faults({"rules": [{"on": ["create"], "fault": stalled}]})
 
-    async def until(there: bool) -> None:
+    async def until(counts: dict[str, int]) -> None:
         with trio.fail_after(60):
-            while bool(await oncebox.AsyncSandbox.list(query).next_items()) is not there:
+            while local_server.effects()["counts"] != counts:
                 await trio.sleep(0.02)
 
     async def work() -> None:
         async with trio.open_nursery() as nursery:
             create = functools.partial(oncebox.AsyncSandbox.create, metadata={"cancelled": "1"}, settle=0.5)
             nursery.start_soon(create)
-            await until(there=True)
+            await until({"createSandbox": 1})
             nursery.cancel_scope.cancel()
         assert nursery.cancel_scope.cancelled_caught
-        await until(there=False)
+        await until({"createSandbox": 1, "killSandbox": 1})
 
     trio.run(work)
-    assert local_server.effects()["counts"]["createSandbox"] == 1
+    assert oncebox.Sandbox.list(query).next_items() == []
