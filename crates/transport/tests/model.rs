@@ -92,6 +92,7 @@ mod sync {
 
 use line::{Line, Locked};
 use load::Load;
+use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use queue::Place;
@@ -99,6 +100,8 @@ use queue::Place;
 /// What a waiter and whoever serves it share: tokio's oneshot channel, in small.
 #[derive(Debug, Default)]
 struct Served {
+    /// A refusal would not be repeated.
+    cautious: bool,
     cell: Mutex<Cell>,
     changed: Condvar,
 }
@@ -114,21 +117,33 @@ enum Cell {
 /// As `Http2Pool`, without what it does to sockets. A permit is its connection's index.
 struct Pool {
     connections: Vec<Load>,
+    /// SETTINGS have come on one of them.
+    is_announced: AtomicBool,
     line: Line<Arc<Served>, ()>,
 }
 
 impl Pool {
     fn new(caps: &[u32]) -> Arc<Self> {
-        Arc::new(Self { connections: caps.iter().map(|cap| Load::new(*cap, u32::MAX)).collect(), line: Line::new(()) })
+        Arc::new(Self {
+            connections: caps.iter().map(|cap| Load::new(*cap, u32::MAX)).collect(),
+            is_announced: AtomicBool::new(false),
+            line: Line::new(()),
+        })
     }
 
-    fn pick(&self) -> Option<usize> {
+    fn pick(&self, cautious: bool) -> Option<usize> {
+        if cautious
+            && !self.is_announced.load(Ordering::Acquire)
+            && self.connections.iter().any(|load| load.active() > 0)
+        {
+            return None;
+        }
         self.connections.iter().position(Load::take)
     }
 
     fn settle(&self, slow: &mut Locked<'_, Arc<Served>, ()>) {
         slow.hand_over(
-            |_| self.pick(),
+            |waiter| self.pick(waiter.cautious),
             |waiter, stream| {
                 let mut cell = waiter.cell.lock().unwrap();
                 if matches!(*cell, Cell::Closed) {
@@ -142,8 +157,8 @@ impl Pool {
         );
     }
 
-    fn join(&self) -> (Arc<Served>, Place) {
-        let served = Arc::new(Served::default());
+    fn join(&self, cautious: bool) -> (Arc<Served>, Place) {
+        let served = Arc::new(Served { cautious, ..Served::default() });
         let mut slow = self.line.lock();
         let place = slow.join(served.clone(), false);
         self.settle(&mut slow);
@@ -152,11 +167,20 @@ impl Pool {
 
     fn acquire(&self) -> usize {
         if !self.line.is_anyone_waiting()
-            && let Some(stream) = self.pick()
+            && let Some(stream) = self.pick(false)
         {
             return stream;
         }
-        let (served, place) = self.join();
+        self.wait(false)
+    }
+
+    /// Those who are cautious always join the line.
+    fn acquire_cautiously(&self) -> usize {
+        self.wait(true)
+    }
+
+    fn wait(&self, cautious: bool) -> usize {
+        let (served, place) = self.join(cautious);
         let mut cell = served.cell.lock().unwrap();
         let stream = loop {
             match *cell {
@@ -171,7 +195,7 @@ impl Pool {
 
     /// Joins the line and is dropped before it was served, or just afterwards.
     fn join_and_leave(&self) {
-        let (served, place) = self.join();
+        let (served, place) = self.join(false);
         thread::yield_now();
         self.line.lock().leave(place);
         let cell = std::mem::replace(&mut *served.cell.lock().unwrap(), Cell::Closed);
@@ -190,6 +214,7 @@ impl Pool {
     /// The peer's SETTINGS.
     fn announced(&self, connection: usize, cap: u32) {
         let mut slow = self.line.lock();
+        self.is_announced.store(true, Ordering::Release);
         self.connections[connection].set_cap(cap);
         self.settle(&mut slow);
     }
@@ -281,6 +306,46 @@ fn a_cap_that_is_raised_while_somebody_joins_is_seen() {
         };
         pool.announced(0, 1);
         waiter.join().unwrap();
+        pool.assert_quiet();
+    });
+}
+
+/// Two calls without repeats find a connection that has not told how many streams it allows: one goes first.
+#[test]
+fn of_two_cautious_calls_one_is_at_risk_at_a_time() {
+    every_order(4, || {
+        let pool = Pool::new(&[2]);
+        let others: Vec<_> = (0..2)
+            .map(|_| {
+                let pool = pool.clone();
+                thread::spawn(move || {
+                    let stream = pool.acquire_cautiously();
+                    assert_eq!(pool.connections[stream].active(), 1);
+                    pool.release(stream);
+                })
+            })
+            .collect();
+        others.into_iter().for_each(|other| other.join().unwrap());
+        pool.assert_quiet();
+    });
+}
+
+/// The other goes as soon as the peer has told, though the first has not been answered.
+#[test]
+fn who_is_cautious_is_let_go_by_settings() {
+    every_order(4, || {
+        let pool = Pool::new(&[2]);
+        let held = pool.acquire_cautiously();
+        let waiter = {
+            let pool = pool.clone();
+            thread::spawn(move || {
+                let stream = pool.acquire_cautiously();
+                pool.release(stream);
+            })
+        };
+        pool.announced(0, 2);
+        waiter.join().unwrap();
+        pool.release(held);
         pool.assert_quiet();
     });
 }
