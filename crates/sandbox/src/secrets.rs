@@ -1,6 +1,7 @@
 //! Secrets: values that are stored once, used by name, and never shown again.
 
 mod create;
+mod labels;
 mod list;
 mod update;
 
@@ -20,8 +21,6 @@ use crate::mint::Listing;
 
 /// Longest name (protocol fact).
 const MAX_NAME: usize = 128;
-/// What metadata may be at most (protocol facts): entries, bytes of a key, bytes of a value, bytes in all.
-const MAX_METADATA: (usize, usize, usize, usize) = (32, 128, 1024, 8192);
 
 const SECRETS: Listing = Listing::paged(&operations::LIST_SECRETS, "secretID");
 
@@ -160,18 +159,12 @@ fn check_characters(what: &str, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_metadata(metadata: Option<&BTreeMap<String, String>>) -> Result<(), Error> {
-    let Some(metadata) = metadata else { return Ok(()) };
-    let (entries, key, value, all) = MAX_METADATA;
-    let fits = |(k, v): (&String, &String)| (1..=key).contains(&k.len()) && v.len() <= value;
-    let total: usize = metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
-    if metadata.len() > entries || !metadata.iter().all(fits) || total > all {
-        return Err(Error::invalid(format!(
-            "metadata: at most {entries} labels, with names of 1 to {key} bytes, values of at most {value}, and {all} bytes \
-             in all"
-        )));
-    }
-    Ok(())
+/// What a call with this value ends with. A server may have repeated the value in its answer: it is taken out of errors.
+async fn keeping_secret(
+    value: SecretString,
+    call: impl Future<Output = Result<SecretInfo, Error>>,
+) -> Result<SecretInfo, Error> {
+    call.await.map_err(|error| error.without(value.expose()))
 }
 
 impl From<api::Secret> for SecretInfo {
@@ -199,17 +192,6 @@ mod tests {
             let error = Secret::fill(bad).unwrap_err().to_string();
             assert!(error.contains(&format!("{bad:?}")) && error.contains("1 to 128"), "{error}");
             assert!(Secret::identity_token(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn labels_are_counted() {
-        let labels = |n: usize, key: usize, value: usize| {
-            (0..n).map(|i| (format!("{i:0key$}"), "v".repeat(value))).collect::<BTreeMap<_, _>>()
-        };
-        assert!(check_metadata(Some(&labels(32, 128, 128))).is_ok());
-        for bad in [labels(33, 2, 1), labels(1, 129, 1), labels(1, 1, 1025), labels(32, 128, 129)] {
-            assert!(check_metadata(Some(&bad)).is_err());
         }
     }
 }

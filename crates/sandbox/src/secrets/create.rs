@@ -1,13 +1,13 @@
 //! A secret is stored.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
 use oncebox_protocol::{SecretString, api, operations};
 
-use super::{SECRETS, SecretInfo, check_metadata, check_name};
+use super::labels::Labels;
+use super::{SECRETS, SecretInfo, check_name, keeping_secret};
 use crate::Client;
 use crate::client::ApiCall;
 use crate::error::{Error, ErrorKind};
@@ -20,30 +20,25 @@ pub struct CreateSecret {
     client: Client,
     name: String,
     value: SecretString,
-    metadata: Option<BTreeMap<String, String>>,
+    labels: Labels,
 }
 
 impl CreateSecret {
     pub(super) fn new(client: &Client, name: String, value: SecretString) -> Self {
-        Self { client: client.clone(), name, value, metadata: None }
+        Self { client: client.clone(), name, value, labels: Labels::default() }
     }
 
     /// Labels it: at most 32 labels, names of 1 to 128 bytes, values of at most 1024, 8192 in all.
     pub fn metadata(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.metadata.get_or_insert_default().insert(name.into(), value.into());
+        self.labels.add(name.into(), value.into());
         self
     }
 
     async fn send(self) -> Result<SecretInfo, Error> {
-        let value = self.value.clone();
-        self.send_plain().await.map_err(|error| error.without(value.expose()))
-    }
-
-    async fn send_plain(self) -> Result<SecretInfo, Error> {
         const ACTION: &str = "create a secret";
         let name = check_name(&self.name)?;
-        check_metadata(self.metadata.as_ref())?;
-        let body = api::NewSecret { name: name.clone(), value: self.value, metadata: self.metadata };
+        let metadata = self.labels.checked()?;
+        let body = api::NewSecret { name: name.clone(), value: self.value, metadata };
         let call = ApiCall::new(&operations::CREATE_SECRET, ACTION, []).json(&body)?;
         let mut mint = Mint::begin(&self.client, ACTION, SECRETS, &name).await?;
         let mut earlier: Option<Error> = None;
@@ -74,7 +69,7 @@ impl IntoFuture for CreateSecret {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.send())
+        Box::pin(keeping_secret(self.value.clone(), self.send()))
     }
 }
 

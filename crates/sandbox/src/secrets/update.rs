@@ -8,7 +8,8 @@ use std::pin::Pin;
 use jiff::Timestamp;
 use oncebox_protocol::{SecretString, api, operations};
 
-use super::{SecretInfo, check_metadata, check_name};
+use super::labels::Labels;
+use super::{SecretInfo, check_name, keeping_secret};
 use crate::Client;
 use crate::client::{ApiCall, parse};
 use crate::error::Error;
@@ -21,30 +22,24 @@ pub struct UpdateSecret {
     client: Client,
     secret: String,
     value: SecretString,
-    metadata: Option<BTreeMap<String, String>>,
+    labels: Labels,
 }
 
 impl UpdateSecret {
     pub(super) fn new(client: &Client, secret: String, value: SecretString) -> Self {
-        Self { client: client.clone(), secret, value, metadata: None }
+        Self { client: client.clone(), secret, value, labels: Labels::default() }
     }
 
     /// Labels it anew: the first call of this takes the place of all labels there were.
     pub fn metadata(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.metadata.get_or_insert_default().insert(name.into(), value.into());
+        self.labels.add(name.into(), value.into());
         self
     }
 
     async fn send(self) -> Result<SecretInfo, Error> {
-        let value = self.value.clone();
-        self.send_plain().await.map_err(|error| error.without(value.expose()))
-    }
-
-    async fn send_plain(self) -> Result<SecretInfo, Error> {
         const ACTION: &str = "update the secret";
         let secret = check_name(&self.secret)?;
-        check_metadata(self.metadata.as_ref())?;
-        let body = api::UpdateSecret { value: self.value, metadata: self.metadata };
+        let body = api::UpdateSecret { value: self.value, metadata: self.labels.checked()? };
         let call = ApiCall::new(&operations::UPDATE_SECRET, ACTION, [&*secret]).json(&body)?;
         let mut turn = Turn::begin(&self.client, ACTION).await?;
         // Where that fails the call is made as well, and ends unknown if its answer is lost.
@@ -106,7 +101,7 @@ impl IntoFuture for UpdateSecret {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.send())
+        Box::pin(keeping_secret(self.value.clone(), self.send()))
     }
 }
 
