@@ -7,6 +7,7 @@
 mod support;
 
 use std::future::poll_fn;
+use std::net::SocketAddr;
 
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
@@ -16,6 +17,8 @@ use oncebox_faults::{
     Answer, Direction, ErrorCode, Fault, Happening, LastId, Moment, ProtocolError, Rule, Script, Server, Settings, Then,
 };
 use support::load::{LONG, serve};
+use support::{Peer, frames};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -55,7 +58,11 @@ fn flags(error: &h2::Error) -> Flags {
 }
 
 async fn connect(server: &Server) -> SendRequest<Bytes> {
-    let socket = TcpStream::connect(server.addr()).await.unwrap();
+    connect_to(server.addr()).await
+}
+
+async fn connect_to(address: SocketAddr) -> SendRequest<Bytes> {
+    let socket = TcpStream::connect(address).await.unwrap();
     let (sender, connection) = h2::client::handshake(socket).await.unwrap();
     tokio::spawn(connection);
     sender
@@ -83,6 +90,36 @@ async fn status(response: ResponseFuture) -> u16 {
 /// Whether the connection takes another request, once what the server said has come.
 async fn next(sender: &SendRequest<Bytes>) -> Option<Flags> {
     timeout(LONG, sender.clone().ready()).await.unwrap().err().as_ref().map(flags)
+}
+
+/// A peer that says `103 Early Hints` of the first stream and then resets it.
+async fn hints_then_reset() -> Peer {
+    Peer::start(|_, mut socket| async move {
+        frames::accept(&mut socket, &[]).await;
+        let stream = frames::next_request(&mut socket).await.unwrap();
+        let mut said = Vec::new();
+        frames::early_hints(&mut said, stream).await;
+        frames::reset(&mut said, stream, Reason::REFUSED_STREAM.into()).await;
+        socket.write_all(&said).await.unwrap();
+        while frames::read(&mut socket).await.is_some() {}
+    })
+    .await
+}
+
+/// An interim answer is told to who asks for such, also where the stream was reset behind it, and is passed over by who asks
+/// for the answer.
+#[tokio::test]
+async fn an_interim_answer_is_told_before_the_reset_behind_it() {
+    let peer = hints_then_reset().await;
+    let sender = connect_to(peer.address).await;
+    let mut response = get(&sender).await;
+    let mut next = async || timeout(LONG, poll_fn(|cx| response.poll_informational(cx))).await.unwrap();
+    assert_eq!(next().await.unwrap().unwrap().status(), 103);
+    let ended = next().await;
+    assert!(ended.is_none_or(|told| told.is_err_and(|error| error.is_reset())));
+    assert_eq!(error(response).await, was_reset(Reason::REFUSED_STREAM));
+    let sender = connect_to(peer.address).await;
+    assert_eq!(error(get(&sender).await).await, was_reset(Reason::REFUSED_STREAM));
 }
 
 fn on_second(fault: impl Into<Fault>) -> Script {
