@@ -3,11 +3,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../../../transport/src/client/builder/parity/table.rs"]
+mod table;
+
 use std::time::Duration;
 
 use oncebox_transport::policy::{IdempotencyKeys, Policy};
 use oncebox_transport::{HttpVersion, Proxy};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::ClientBuilder;
 use crate::CallOptions;
@@ -15,20 +18,10 @@ use crate::config::{Config, VARIABLES, transport};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind};
 use crate::options::Own;
+use table::{Entry, Section};
 
-fn table() -> Value {
-    serde_json::from_str(include_str!("../../../../../spec/options.json")).unwrap()
-}
-
-/// The options of the client, each with its kind's entry.
-fn options(table: &Value) -> impl Iterator<Item = (&str, &Value, &Value)> {
-    let section = table["sections"].as_array().unwrap().iter().find(|section| section["id"] == "client").unwrap();
-    section["options"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|option| option["rust"] != json!(false))
-        .map(|option| (option["name"].as_str().unwrap(), option, &table["kinds"][option["kind"].as_str().unwrap()]))
+fn section() -> Section {
+    Section::read("client")
 }
 
 /// Sets an option; `None`: it takes what no table can hold.
@@ -97,67 +90,38 @@ fn with_key() -> ClientBuilder {
 
 #[test]
 fn each_default_of_the_table_is_what_holds_without_the_option() {
-    let table = table();
     let untouched = state(with_key()).unwrap();
-    let mut checked = 0;
-    for (name, option, _) in options(&table) {
-        let Some(default) = option.get("default") else { continue };
+    section().defaults(20, |name, default| {
         let builder = set(with_key(), name, default).unwrap();
         assert_eq!(state(builder).unwrap(), untouched, "{name}");
-        checked += 1;
-    }
-    assert!(checked > 20, "{checked}");
+    });
 }
 
 #[test]
 fn each_option_of_the_table_changes_something() {
-    let table = table();
     let untouched = state(with_key()).unwrap();
-    for (name, option, _) in options(&table) {
-        let other = match (option.get("other"), option.get("default")) {
-            (Some(other), _) => other.clone(),
-            (None, Some(Value::Bool(on))) => json!(!on),
-            (None, Some(Value::Number(number))) => json!(number.as_u64().unwrap() + 1),
-            _ => continue,
-        };
-        let Some(builder) = set(with_key(), name, &other) else { continue };
+    section().others(|name, other| {
+        let Some(builder) = set(with_key(), name, other) else { return };
         assert_ne!(state(builder).unwrap(), untouched, "{name}");
-    }
+    });
 }
 
 #[test]
 fn each_wrong_value_of_the_table_says_what_it_says() {
-    let table = table();
-    let (mut checked, mut differences) = (0, Vec::new());
-    for (name, option, kind) in options(&table) {
-        let wrong = match option.get("wrong") {
-            Some(own) => &own["rust"],
-            None => &kind["rust"],
-        };
-        let Some(expected) = wrong["error"].as_str().map(|error| error.replace("{name}", name)) else { continue };
-        let said = match set(with_key(), name, &wrong["value"]) {
-            Some(builder) => {
-                let error = state(builder).unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name}");
-                error.to_string()
-            }
-            // It is refused where it is made.
-            None => Proxy::new(wrong["value"].as_str().unwrap()).unwrap_err().to_string(),
-        };
-        if said != expected {
-            differences.push(format!("{said}, and the table: {expected}"));
+    section().wrong(20, |name, value| match set(with_key(), name, value) {
+        Some(builder) => {
+            let error = state(builder).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name}");
+            error.to_string()
         }
-        checked += 1;
-    }
-    assert!(differences.is_empty(), "{}", differences.join("\n"));
-    assert!(checked > 20, "{checked}");
+        // It is refused where it is made.
+        None => Proxy::new(value.as_str().unwrap()).unwrap_err().to_string(),
+    });
 }
 
 #[test]
 fn a_calls_own_options_have_the_clients_rules() {
-    let table = table();
-    for (name, _, kind) in options(&table) {
-        let wrong = &kind["rust"];
+    for Entry { name, kind, .. } in section().entries() {
         let options = match name {
             "retries" => CallOptions::new().retries(1001),
             "connection_retries" => CallOptions::new().connection_retries(1001),
@@ -165,21 +129,17 @@ fn a_calls_own_options_have_the_clients_rules() {
             _ => continue,
         };
         let said = Own::default().with(options).unwrap_err().to_string();
-        assert_eq!(said, wrong["error"].as_str().unwrap().replace("{name}", name));
+        assert_eq!(said, kind["rust"]["error"].as_str().unwrap().replace("{name}", name));
     }
 }
 
 #[test]
 fn the_tables_variables_are_those_that_are_read() {
-    let table = table();
-    let mut listed: Vec<String> = Vec::new();
-    let section = table["sections"].as_array().unwrap().iter().find(|section| section["id"] == "client").unwrap();
-    for option in section["options"].as_array().unwrap() {
-        listed.extend(option["variable"].as_str().map(str::to_owned));
-    }
-    listed.sort();
-    let mut read = VARIABLES.map(str::to_owned);
-    read.sort();
+    let section = section();
+    let mut listed: Vec<&str> = section.options.iter().filter_map(|option| option["variable"].as_str()).collect();
+    listed.sort_unstable();
+    let mut read = VARIABLES;
+    read.sort_unstable();
     assert_eq!(listed, read);
 }
 

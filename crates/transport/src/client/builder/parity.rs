@@ -3,26 +3,18 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod table;
+
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::ClientBuilder;
 use crate::options::HttpVersion;
+use table::Section;
 
-fn table() -> Value {
-    serde_json::from_str(include_str!("../../../../../spec/options.json")).unwrap()
-}
-
-/// The options of the transport, each with its kind's entry.
-fn options(table: &Value) -> impl Iterator<Item = (&str, &Value, &Value)> {
-    let section = table["sections"].as_array().unwrap().iter().find(|section| section["id"] == "transport").unwrap();
-    section["options"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|option| option["rust"] != json!(false))
-        .map(|option| (option["name"].as_str().unwrap(), option, &table["kinds"][option["kind"].as_str().unwrap()]))
+fn section() -> Section {
+    Section::read("transport")
 }
 
 /// Sets an option; `None`: it takes what no table can hold.
@@ -83,50 +75,26 @@ fn state(builder: &ClientBuilder) -> String {
 
 #[test]
 fn each_default_of_the_table_is_what_holds_without_the_option() {
-    let table = table();
-    let mut checked = 0;
-    for (name, option, _) in options(&table) {
-        let Some(default) = option.get("default") else { continue };
+    section().defaults(18, |name, default| {
         let builder = set(ClientBuilder::default(), name, default).unwrap().unwrap();
         assert_eq!(state(&builder), state(&ClientBuilder::default()), "{name}");
-        checked += 1;
-    }
-    assert!(checked > 18, "{checked}");
+    });
 }
 
 #[test]
 fn each_option_of_the_table_changes_something() {
-    let table = table();
-    for (name, option, _) in options(&table) {
-        let other = match (option.get("other"), option.get("default")) {
-            (Some(other), _) => other.clone(),
-            (None, Some(Value::Bool(on))) => json!(!on),
-            (None, Some(Value::Number(number))) => json!(number.as_u64().unwrap() + 1),
-            _ => continue,
-        };
-        let builder = set(ClientBuilder::default(), name, &other).unwrap().unwrap();
+    section().others(|name, other| {
+        let builder = set(ClientBuilder::default(), name, other).unwrap().unwrap();
         assert_ne!(state(&builder), state(&ClientBuilder::default()), "{name}");
-    }
+    });
 }
 
 #[test]
 fn each_wrong_value_of_the_table_says_what_it_says() {
-    let table = table();
-    let (mut checked, mut differences) = (0, Vec::new());
-    for (name, option, kind) in options(&table) {
-        let wrong = option.get("wrong").map_or(&kind["rust"], |own| &own["rust"]);
-        let Some(expected) = wrong["error"].as_str().map(|error| error.replace("{name}", name)) else { continue };
-        let said = match set(ClientBuilder::default(), name, &wrong["value"]).unwrap() {
-            Ok(builder) => builder.validate().unwrap_err().to_string(),
-            Err(error) => error.to_string(),
-        };
-        if said != expected {
-            differences.push(format!("{said}, and the table: {expected}"));
-        }
-        checked += 1;
-    }
-    assert!(differences.is_empty(), "{}", differences.join("\n"));
-    assert!(checked > 14, "{checked}");
+    section().wrong(14, |name, value| match set(ClientBuilder::default(), name, value).unwrap() {
+        Ok(builder) => builder.validate().unwrap_err().to_string(),
+        Err(error) => error.to_string(),
+    });
 }
 
 #[test]
