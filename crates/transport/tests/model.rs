@@ -219,11 +219,23 @@ impl Pool {
         self.settle(&mut slow);
     }
 
+    /// No other stream is open meanwhile.
+    fn hold_alone(&self, stream: usize) {
+        assert_eq!(self.connections[stream].active(), 1);
+        self.release(stream);
+    }
+
     /// Nobody waits, and no stream is taken.
     fn assert_quiet(&self) {
         assert!(!self.line.is_anyone_waiting());
         assert!(self.connections.iter().all(|load| load.active() == 0));
     }
+}
+
+/// On a thread of its own.
+fn another(pool: &Arc<Pool>, act: impl FnOnce(&Pool) + 'static) -> thread::JoinHandle<()> {
+    let pool = pool.clone();
+    thread::spawn(move || act(&pool))
 }
 
 /// Orders with more switches between threads than this are left out, which find no more and take for ever.
@@ -237,16 +249,7 @@ fn every_order(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
 fn one_stream_is_had_by_one_after_another() {
     every_order(4, || {
         let pool = Pool::new(&[1]);
-        let others: Vec<_> = (0..2)
-            .map(|_| {
-                let pool = pool.clone();
-                thread::spawn(move || {
-                    let stream = pool.acquire();
-                    assert_eq!(pool.connections[stream].active(), 1);
-                    pool.release(stream);
-                })
-            })
-            .collect();
+        let others = [(); 2].map(|()| another(&pool, |pool| pool.hold_alone(pool.acquire())));
         others.into_iter().for_each(|other| other.join().unwrap());
         pool.assert_quiet();
     });
@@ -257,13 +260,7 @@ fn a_stream_that_is_given_back_while_somebody_joins_is_found() {
     every_order(5, || {
         let pool = Pool::new(&[1]);
         let held = pool.acquire();
-        let waiter = {
-            let pool = pool.clone();
-            thread::spawn(move || {
-                let stream = pool.acquire();
-                pool.release(stream);
-            })
-        };
+        let waiter = another(&pool, |pool| pool.release(pool.acquire()));
         pool.release(held);
         waiter.join().unwrap();
         pool.assert_quiet();
@@ -275,17 +272,8 @@ fn a_stream_handed_to_one_who_left_goes_to_the_next() {
     every_order(3, || {
         let pool = Pool::new(&[1]);
         let held = pool.acquire();
-        let leaves = {
-            let pool = pool.clone();
-            thread::spawn(move || pool.join_and_leave())
-        };
-        let waits = {
-            let pool = pool.clone();
-            thread::spawn(move || {
-                let stream = pool.acquire();
-                pool.release(stream);
-            })
-        };
+        let leaves = another(&pool, Pool::join_and_leave);
+        let waits = another(&pool, |pool| pool.release(pool.acquire()));
         pool.release(held);
         leaves.join().unwrap();
         waits.join().unwrap();
@@ -297,13 +285,7 @@ fn a_stream_handed_to_one_who_left_goes_to_the_next() {
 fn a_cap_that_is_raised_while_somebody_joins_is_seen() {
     every_order(5, || {
         let pool = Pool::new(&[0]);
-        let waiter = {
-            let pool = pool.clone();
-            thread::spawn(move || {
-                let stream = pool.acquire();
-                pool.release(stream);
-            })
-        };
+        let waiter = another(&pool, |pool| pool.release(pool.acquire()));
         pool.announced(0, 1);
         waiter.join().unwrap();
         pool.assert_quiet();
@@ -315,16 +297,7 @@ fn a_cap_that_is_raised_while_somebody_joins_is_seen() {
 fn of_two_cautious_calls_one_is_at_risk_at_a_time() {
     every_order(4, || {
         let pool = Pool::new(&[2]);
-        let others: Vec<_> = (0..2)
-            .map(|_| {
-                let pool = pool.clone();
-                thread::spawn(move || {
-                    let stream = pool.acquire_cautiously();
-                    assert_eq!(pool.connections[stream].active(), 1);
-                    pool.release(stream);
-                })
-            })
-            .collect();
+        let others = [(); 2].map(|()| another(&pool, |pool| pool.hold_alone(pool.acquire_cautiously())));
         others.into_iter().for_each(|other| other.join().unwrap());
         pool.assert_quiet();
     });
@@ -336,13 +309,7 @@ fn who_is_cautious_is_let_go_by_settings() {
     every_order(4, || {
         let pool = Pool::new(&[2]);
         let held = pool.acquire_cautiously();
-        let waiter = {
-            let pool = pool.clone();
-            thread::spawn(move || {
-                let stream = pool.acquire_cautiously();
-                pool.release(stream);
-            })
-        };
+        let waiter = another(&pool, |pool| pool.release(pool.acquire_cautiously()));
         pool.announced(0, 2);
         waiter.join().unwrap();
         pool.release(held);
@@ -354,15 +321,7 @@ fn who_is_cautious_is_let_go_by_settings() {
 fn a_connection_that_drains_takes_nobody_and_the_other_serves() {
     every_order(3, || {
         let pool = Pool::new(&[1, 1]);
-        let others: Vec<_> = (0..2)
-            .map(|_| {
-                let pool = pool.clone();
-                thread::spawn(move || {
-                    let stream = pool.acquire();
-                    pool.release(stream);
-                })
-            })
-            .collect();
+        let others = [(); 2].map(|()| another(&pool, |pool| pool.release(pool.acquire())));
         pool.announced(0, 0);
         assert!(!pool.connections[0].take());
         others.into_iter().for_each(|other| other.join().unwrap());
