@@ -70,15 +70,20 @@ impl<'a, T: Take> Call<'a, T> {
     }
 
     /// Makes the call.
-    pub(crate) async fn run(&mut self) -> Result<Response<T::Body>, Error> {
-        let Self { made_of, headers } = self;
-        let running = Running::new(made_of)?;
-        if made_of.client.observer().is_some() || observe::is_traced() {
-            // In a box, so that calls which nobody looks at have no room for it.
-            return Box::pin(running.watched(headers)).await;
+    ///
+    /// It is the future that callers get, with none around it that would hand the answer on by another copy.
+    #[allow(clippy::manual_async_fn)] // An `async fn` would have room for `self` twice.
+    pub(crate) fn run(mut self) -> impl Future<Output = Result<Response<T::Body>, Error>> + Send + use<'a, T> {
+        async move {
+            let Self { made_of, headers } = &mut self;
+            let running = Running::new(made_of)?;
+            if made_of.client.observer().is_some() || observe::is_traced() {
+                // In a box, so that calls which nobody looks at have no room for it.
+                return Box::pin(running.watched(headers)).await;
+            }
+            // Pinned here, since a future that is handed on by value is copied whole.
+            pin!(running.attempts(headers)).await
         }
-        // Pinned here, since a future that is handed on by value is copied whole.
-        pin!(running.attempts(headers)).await
     }
 
     /// Makes one attempt, which nobody judges.

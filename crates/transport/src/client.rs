@@ -84,8 +84,7 @@ impl Client {
         options: CallOptions,
     ) -> impl Future<Output = Result<Response<ResponseBody>, Error>> + Send {
         // Not an `async fn`, whose future would hold the request twice.
-        let mut call = Call::new(self, request, &options, Streaming);
-        async move { call.run().await }
+        Call::new(self, request, &options, Streaming).run()
     }
 
     /// Makes a call and reads its response whole, as part of the attempt: a body that is cut is an unknown outcome,
@@ -99,8 +98,7 @@ impl Client {
         request: Request<Body>,
         options: CallOptions,
     ) -> impl Future<Output = Result<Response<Bytes>, Error>> + Send {
-        let mut call = Call::new(self, request, &options, Collected { limit: self.inner.max_response_size });
-        async move { call.run().await }
+        Call::new(self, request, &options, Collected { limit: self.inner.max_response_size }).run()
     }
 
     pub(crate) fn defaults(&self) -> &Defaults {

@@ -150,21 +150,21 @@ impl CallOptions {
     /// itself takes is its sender's matter, but for [`write_idle_timeout`](Self::write_idle_timeout).
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
-        self.request_timeout = Some(timeout);
+        self.request_timeout = Some(timeout.min(MAX_TIMEOUT));
         self
     }
 
     /// The longest that one attempt may take; zero means as long as the call.
     #[must_use]
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
-        self.attempt_timeout = Some(timeout);
+        self.attempt_timeout = Some(timeout.min(MAX_TIMEOUT));
         self
     }
 
     /// Ends a streaming response when nothing came for this long; zero means never.
     #[must_use]
     pub fn read_idle_timeout(mut self, timeout: Duration) -> Self {
-        self.read_idle_timeout = Some(timeout);
+        self.read_idle_timeout = Some(timeout.min(MAX_TIMEOUT));
         self
     }
 
@@ -176,7 +176,7 @@ impl CallOptions {
     /// zero means never.
     #[must_use]
     pub fn write_idle_timeout(mut self, timeout: Duration) -> Self {
-        self.write_idle_timeout = Some(timeout);
+        self.write_idle_timeout = Some(timeout.min(MAX_TIMEOUT));
         self
     }
 
@@ -297,7 +297,7 @@ impl Defaults {
     }
 }
 
-/// Zero is none, and what is too long for the clock is the longest that is not.
+/// Zero is none.
 fn nonzero(timeout: Duration) -> Option<Duration> {
-    (!timeout.is_zero()).then(|| timeout.min(MAX_TIMEOUT))
+    (!timeout.is_zero()).then_some(timeout)
 }

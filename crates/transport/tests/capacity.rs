@@ -329,17 +329,19 @@ async fn calls_that_time_out_before_a_ping_do_not_keep_a_dead_connection_alive()
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_ends_a_call_on_time_however_far_away_it_is() {
-    let server = serve(Script::new().rule(Rule::at(Moment::Request).does(Fault::Silence))).await;
-    for millis in [100, 2_900, 3_000, 3_100, 3_999, 4_000, 10_500, 61_234] {
-        let limit = Duration::from_millis(millis);
-        // Nobody asks whether the connection lives.
-        let client = http2().request_timeout(limit).ping(Duration::ZERO, Duration::from_secs(1)).build();
-        let begun = Instant::now();
-        let ended = timeout(2 * limit, call(&client, post(&server, "silent", Payload::None))).await;
-        let error = ended.expect("the call ends").unwrap_err();
-        let took = begun.elapsed();
-        assert_eq!(error.outcome(), Some(&Outcome::TimedOut { sent: true }), "{limit:?}");
-        assert!(took >= limit && took < limit + Duration::from_millis(50), "{limit:?} took {took:?}");
+    for at in [Moment::Request, Moment::AnswerBody(1)] {
+        let server = serve(Script::new().rule(Rule::at(at).does(Fault::Silence))).await;
+        for millis in [100, 2_900, 3_000, 3_100, 3_999, 4_000, 10_500, 61_234] {
+            let limit = Duration::from_millis(millis);
+            // Nobody asks whether the connection lives.
+            let client = http2().request_timeout(limit).ping(Duration::ZERO, Duration::from_secs(1)).build();
+            let begun = Instant::now();
+            let ended = timeout(2 * limit, call(&client, post(&server, "silent", Payload::None))).await;
+            let error = ended.expect("the call ends").unwrap_err();
+            let took = begun.elapsed();
+            assert_eq!(error.outcome(), Some(&Outcome::TimedOut { sent: true }), "{at:?}, {limit:?}");
+            assert!(took >= limit && took < limit + Duration::from_millis(50), "{at:?}, {limit:?} took {took:?}");
+        }
     }
 }
 

@@ -3,19 +3,20 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::header::{DATE, HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue};
 use http_body::Body as _;
 use oncebox_policy::{Attempt, Outcome, Reading};
+use tokio::time::Instant;
 
 use super::Running;
 use super::peek::{Peek, Peeked};
 use super::take::{Take, TooLarge};
 use crate::body::{BoxError, ResponseBody};
-use crate::conn::{Exchange, Failure, H2Connection, H2Response};
+use crate::conn::{Exchange, Failure, H2Response};
 use crate::pool::{Answer, Began, Failed, Progress, Wanted};
 
 static SHOULD_RETRY: HeaderName = HeaderName::from_static("should-retry");
@@ -84,11 +85,12 @@ impl<'a, T: Take> Making<'a, T> {
         self.number == 1
     }
 
-    /// The HTTP/2 connection that it was sent on, while it waits for the response's head.
-    pub(super) fn connection(&self) -> Option<&H2Connection> {
-        match &self.state {
-            State::Sent { exchange, .. } => exchange.connection(),
-            _ => None,
+    /// Whether it waits for a response's head on a connection that wakes this waker before a deadline, which was far
+    /// away when it was given first.
+    pub(super) fn is_woken_before(&mut self, deadline: Instant, waker: &Waker) -> bool {
+        match &mut self.state {
+            State::Sent { exchange, .. } => exchange.is_woken_before(deadline, waker),
+            _ => false,
         }
     }
 
@@ -117,13 +119,13 @@ impl<'a, T: Take> Making<'a, T> {
     fn begin(&mut self, headers: &'a mut HeaderMap) {
         let Running { call, origin, .. } = self.running;
         let number = self.number;
-        let mut request = move |version| {
+        let mut request = move |version, request: &mut http::Request<()>| {
             let body = call.body.attempt();
-            let mut request = call.head.request(version, number, headers, body.size_hint().exact());
+            call.head.fill(request, version, number, headers, body.size_hint().exact());
             if let Some(trace) = &call.trace {
                 trace.set(request.headers_mut());
             }
-            (request, body)
+            body
         };
         let version = call.options.version(call.client.version());
         match origin.begin(version, &mut request, self.wanted, self.progress) {

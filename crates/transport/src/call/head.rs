@@ -35,16 +35,16 @@ impl Head {
         Self { method, uri, headers, describes_connection, has_length }
     }
 
-    /// The request of an attempt. The first that gets so far takes `given`, the headers as they were given. `length` is
-    /// that of its body, where it is known.
-    pub(super) fn request(
+    /// Fills the request of an attempt, an empty one. The first that gets so far takes `given`, the headers as they were
+    /// given. `length` is that of its body, where it is known.
+    pub(super) fn fill(
         &self,
+        request: &mut Request<()>,
         version: HttpVersion,
         number: usize,
         given: &mut HeaderMap,
         length: Option<u64>,
-    ) -> Request<()> {
-        let mut request = Request::new(());
+    ) {
         *request.method_mut() = self.method.clone();
         std::mem::swap(request.headers_mut(), given);
         if request.headers().is_empty() {
@@ -77,7 +77,6 @@ impl Head {
         {
             request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
-        request
     }
 }
 

@@ -10,7 +10,6 @@ mod upload;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,7 +22,7 @@ use crate::io::{Observed, Protocol, Stream, Wire};
 use crate::pool::Load;
 
 use deadlines::Deadlines;
-pub(crate) use deadlines::{FAR, FarDeadline};
+pub(crate) use deadlines::FAR;
 use driver::Driver;
 pub(crate) use exchange::{Exchange, H2Response, H2Stream};
 
@@ -135,11 +134,6 @@ impl H2Connection {
 
     pub(crate) fn load(&self) -> &Load {
         &self.load
-    }
-
-    /// Wakes a call on it when its deadline has come near, which is [`FAR`] from now or farther.
-    pub(crate) fn far_deadline(&self, at: Instant, waker: &Waker) -> FarDeadline {
-        FarDeadline::new(self.facts.clone(), at, waker)
     }
 
     /// How many streams the peer allows at once, once its SETTINGS have come.

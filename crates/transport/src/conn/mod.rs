@@ -4,7 +4,7 @@ mod h1;
 mod h2;
 
 pub(crate) use h1::H1Connection;
-pub(crate) use h2::{Exchange, FAR, FarDeadline, H2Connection, H2Response, H2Stream, Liveness, Owner};
+pub(crate) use h2::{Exchange, FAR, H2Connection, H2Response, H2Stream, Liveness, Owner};
 
 use std::error::Error as StdError;
 

@@ -68,7 +68,18 @@ impl FrameReader {
         bytes = &bytes[preface..];
 
         while !bytes.is_empty() {
-            if self.payload_left > 0 {
+            // Most frames come whole, and nothing of what is in them is kept.
+            if self.payload_left == 0
+                && self.head_len == 0
+                && let Some((head, rest)) = bytes.split_first_chunk::<HEAD_LEN>()
+                && let Some(rest) = rest.get(payload_len(head)..)
+                && !matches!(head[3], SETTINGS | GOAWAY)
+            {
+                (self.head, bytes) = (*head, rest);
+                if self.kind() == HEADERS {
+                    report(self.frame(&[]));
+                }
+            } else if self.payload_left > 0 {
                 let n = self.payload_left.min(bytes.len());
                 if let Some(kept) = &mut self.kept {
                     let room = KEPT_PAYLOAD.saturating_sub(kept.len());
@@ -89,7 +100,7 @@ impl FrameReader {
                     }
                     self.head_len = 0;
                 }
-                self.payload_left = u32::from_be_bytes([0, self.head[0], self.head[1], self.head[2]]) as usize;
+                self.payload_left = payload_len(&self.head);
                 match self.kind() {
                     SETTINGS | GOAWAY => self.kept = Some(Vec::new()),
                     HEADERS => report(self.frame(&[])),
@@ -112,6 +123,10 @@ impl FrameReader {
         let id = u32::from_be_bytes([self.head[5], self.head[6], self.head[7], self.head[8]]);
         Frame { kind: self.kind(), flags: self.head[4], stream_id: id & 0x7fff_ffff, payload }
     }
+}
+
+fn payload_len(head: &[u8; HEAD_LEN]) -> usize {
+    u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize
 }
 
 /// Takes empty DATA frames that end nothing out of what a server sends. `h2` counts them, and ends a connection at its
@@ -144,18 +159,20 @@ impl EmptyDataFilter {
                 self.payload_left -= n;
                 n
             } else {
-                let Some(head) = bytes.get(from..from + HEAD_LEN) else {
+                let Some(head) = bytes[from..].first_chunk::<HEAD_LEN>() else {
                     let rest = &bytes[from..];
                     self.held[..rest.len()].copy_from_slice(rest);
                     self.held_len = rest.len();
                     break;
                 };
-                self.payload_left = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
-                if self.payload_left == 0 && head[3] == DATA && head[4] & FLAG_END_STREAM == 0 {
+                let len = payload_len(head);
+                if len == 0 && head[3] == DATA && head[4] & FLAG_END_STREAM == 0 {
                     from += HEAD_LEN;
                     continue;
                 }
-                HEAD_LEN
+                let n = (HEAD_LEN + len).min(bytes.len() - from);
+                self.payload_left = HEAD_LEN + len - n;
+                n
             };
             if from != to {
                 bytes.copy_within(from..from + n, to);

@@ -102,7 +102,9 @@ impl Wire {
 
     pub(super) fn outbound(&self, frame: &Frame<'_>) {
         if frame.kind == frames::HEADERS {
-            self.highest_headers.fetch_max(frame.stream_id, Ordering::AcqRel);
+            // Only the connection's own task writes it.
+            let highest = self.highest_headers.load(Ordering::Relaxed).max(frame.stream_id);
+            self.highest_headers.store(highest, Ordering::Release);
         }
     }
 

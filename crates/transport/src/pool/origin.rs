@@ -178,7 +178,7 @@ impl Origin {
     pub(crate) fn begin(
         &self,
         version: HttpVersion,
-        request: &mut impl FnMut(HttpVersion) -> (http::Request<()>, AttemptBody),
+        request: &mut impl FnMut(HttpVersion, &mut http::Request<()>) -> AttemptBody,
         wanted: Wanted,
         progress: &Progress,
     ) -> Option<Began> {
@@ -191,7 +191,7 @@ impl Origin {
     pub(crate) async fn attempt(
         &self,
         version: HttpVersion,
-        mut request: impl FnMut(HttpVersion) -> (http::Request<()>, AttemptBody),
+        mut request: impl FnMut(HttpVersion, &mut http::Request<()>) -> AttemptBody,
         wanted: Wanted,
         progress: &Progress,
     ) -> Result<Answer, Failed> {
@@ -217,7 +217,8 @@ impl Origin {
                 Err(Unserved::ChoseHttp1) => self.chose_http1.store(true, Ordering::Release),
             }
         }
-        let (head, body) = request(HttpVersion::Http1);
+        let mut head = http::Request::new(());
+        let body = request(HttpVersion::Http1, &mut head);
         self.attempt_http1(head.map(|()| body), wanted, progress).await
     }
 
@@ -234,12 +235,14 @@ impl Origin {
 
     fn sent(
         permit: Permit,
-        request: &mut impl FnMut(HttpVersion) -> (http::Request<()>, AttemptBody),
+        request: &mut impl FnMut(HttpVersion, &mut http::Request<()>) -> AttemptBody,
         progress: &Progress,
     ) -> Began {
         let id = permit.connection().id();
         progress.sends_on(id);
-        let (head, body) = request(HttpVersion::Http2);
+        // Filled where it is: what is handed on by value is copied.
+        let mut head = http::Request::new(());
+        let body = request(HttpVersion::Http2, &mut head);
         let exchange = Exchange::start(permit, head, body);
         if let Ok(exchange) = &exchange {
             progress.has_stream(exchange.stream_id());

@@ -16,6 +16,10 @@ pub(super) fn pick(
     is_replay: bool,
     worn: bool,
 ) -> Option<Arc<H2Connection>> {
+    if let [only] = connections {
+        let is_fit = worn || !only.load().is_worn();
+        return (is_fit && only.load().take()).then(|| only.clone());
+    }
     let count = connections.len();
     let start = if count > 1 { fastrand::usize(..count) } else { 0 };
     loop {

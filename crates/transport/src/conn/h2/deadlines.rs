@@ -1,6 +1,5 @@
 //! Deadlines that are far away.
 
-use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -8,7 +7,6 @@ use parking_lot::Mutex;
 use slab::Slab;
 use tokio::time::Instant;
 
-use super::Facts;
 use super::driver::TICK;
 
 /// From here on a deadline is far away. The connection ticks at least twice before one that is.
@@ -28,7 +26,32 @@ struct Entry {
     waker: Option<Waker>,
 }
 
+/// A call's place in the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place(usize);
+
 impl Deadlines {
+    /// Takes a place. Whoever has one [leaves](Self::leave) it.
+    pub(super) fn join(&self, at: Instant, waker: &Waker) -> Place {
+        Place(self.0.lock().insert(Entry { at, waker: Some(waker.clone()) }))
+    }
+
+    /// Whether the deadline has come near. If not, this waker is woken when it has.
+    pub(super) fn is_near(&self, place: Place, waker: &Waker) -> bool {
+        match self.0.lock().get_mut(place.0).and_then(|entry| entry.waker.as_mut()) {
+            Some(last) => {
+                last.clone_from(waker);
+                false
+            }
+            None => true,
+        }
+    }
+
+    pub(super) fn leave(&self, place: Place) {
+        // Dropped outside the lock: with the last waker of a task goes all that the task holds.
+        let _left = self.0.lock().try_remove(place.0);
+    }
+
     /// Wakes those whose deadline may come before the connection has ticked once more.
     pub(super) fn tick(&self, now: Instant) {
         self.wake(|at| at < now + TICK.saturating_mul(2));
@@ -48,39 +71,9 @@ impl Deadlines {
     }
 }
 
-/// A call's place in a connection's list, which it leaves when this is dropped.
-pub(crate) struct FarDeadline {
-    facts: Arc<Facts>,
-    key: usize,
-}
-
-impl FarDeadline {
-    pub(super) fn new(facts: Arc<Facts>, at: Instant, waker: &Waker) -> Self {
-        let key = facts.deadlines.0.lock().insert(Entry { at, waker: Some(waker.clone()) });
-        Self { facts, key }
-    }
-
-    /// Whether the deadline has come near. If not, this waker is woken when it has.
-    pub(crate) fn is_near(&self, waker: &Waker) -> bool {
-        match self.facts.deadlines.0.lock().get_mut(self.key).and_then(|entry| entry.waker.as_mut()) {
-            Some(last) => {
-                last.clone_from(waker);
-                false
-            }
-            None => true,
-        }
-    }
-}
-
-impl Drop for FarDeadline {
-    fn drop(&mut self) {
-        // Dropped outside the lock: with the last waker of a task goes all that the task holds.
-        let _left = self.facts.deadlines.0.lock().try_remove(self.key);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
@@ -103,39 +96,39 @@ mod tests {
 
     #[test]
     fn who_is_near_is_woken_once_by_the_waker_that_it_had_last() {
-        let facts = Arc::new(Facts::default());
+        let deadlines = Deadlines::default();
         let (first, last, later) = (Arc::new(Woken::default()), Arc::new(Woken::default()), Arc::new(Woken::default()));
         let now = Instant::now();
-        let near = FarDeadline::new(facts.clone(), now + FAR, &first.clone().into());
-        let far = FarDeadline::new(facts.clone(), now + 2 * FAR, &later.clone().into());
-        facts.deadlines.tick(now);
-        assert!(!near.is_near(&last.clone().into()) && !far.is_near(&later.clone().into()));
+        let near = deadlines.join(now + FAR, &first.clone().into());
+        let far = deadlines.join(now + 2 * FAR, &later.clone().into());
+        deadlines.tick(now);
+        assert!(!deadlines.is_near(near, &last.clone().into()) && !deadlines.is_near(far, &later.clone().into()));
         for _ in 0..2 {
-            facts.deadlines.tick(now + TICK + Duration::from_millis(1));
+            deadlines.tick(now + TICK + Duration::from_millis(1));
         }
         assert_eq!((first.times(), last.times(), later.times()), (0, 1, 0));
-        assert!(near.is_near(&first.clone().into()) && !far.is_near(&later.clone().into()));
+        assert!(deadlines.is_near(near, &first.into()) && !deadlines.is_near(far, &later.into()));
     }
 
     #[test]
     fn nobody_is_left_waiting_when_the_connection_ends() {
-        let facts = Arc::new(Facts::default());
+        let deadlines = Deadlines::default();
         let woken = Arc::new(Woken::default());
-        let far = FarDeadline::new(facts.clone(), Instant::now() + 100 * FAR, &woken.clone().into());
-        facts.deadlines.end();
+        let far = deadlines.join(Instant::now() + 100 * FAR, &woken.clone().into());
+        deadlines.end();
         assert_eq!(woken.times(), 1);
-        assert!(far.is_near(&woken.into()));
+        assert!(deadlines.is_near(far, &woken.into()));
     }
 
     #[test]
     fn who_has_left_takes_no_room_and_is_not_woken() {
-        let facts = Arc::new(Facts::default());
+        let deadlines = Deadlines::default();
         let woken = Arc::new(Woken::default());
         for _ in 0..100 {
-            drop(FarDeadline::new(facts.clone(), Instant::now() + FAR, &woken.clone().into()));
+            deadlines.leave(deadlines.join(Instant::now() + FAR, &woken.clone().into()));
         }
-        facts.deadlines.end();
-        let entries = facts.deadlines.0.lock();
+        deadlines.end();
+        let entries = deadlines.0.lock();
         assert_eq!((woken.times(), entries.len()), (0, 0));
         assert!(entries.capacity() < 8, "{}", entries.capacity());
         assert_eq!(Arc::strong_count(&woken), 1);

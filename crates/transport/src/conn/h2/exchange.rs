@@ -2,17 +2,19 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use h2::client::ResponseFuture;
 use http::{Request, Response};
 use http_body::Body as _;
 use oncebox_policy::Cause;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
+use super::deadlines::Place;
 use super::upload::{UploadError, upload};
 use crate::body::{AttemptBody, ResponseBody};
-use crate::conn::{Failure, H2Connection};
+use crate::conn::Failure;
 use crate::pool::Permit;
 
 /// A connection is retired before its stream ids run out at 2^31 - 1.
@@ -25,6 +27,8 @@ pub(crate) struct Exchange {
     response: ResponseFuture,
     upload: Option<Upload>,
     stream_id: u32,
+    /// In the connection's list of those whose deadlines are far away.
+    deadline: Option<Place>,
     /// After all that holds the stream, so that it is dropped after it, wherever this is cancelled: a slot is never
     /// handed on before the stream that filled it is gone.
     permit: Option<Permit>,
@@ -56,16 +60,31 @@ impl Exchange {
             }
             Err(body) => Some(Box::pin(upload(body, stream))),
         };
-        Ok(Self { response, upload, stream_id, permit: Some(permit) })
+        Ok(Self { response, upload, stream_id, deadline: None, permit: Some(permit) })
     }
 
     pub(crate) fn stream_id(&self) -> u32 {
         self.stream_id
     }
 
-    /// The connection that it was sent on. `None`: the response has begun.
-    pub(crate) fn connection(&self) -> Option<&H2Connection> {
-        self.permit.as_ref().map(|permit| &**permit.connection())
+    /// Whether the connection wakes this waker when `at`, which was [`FAR`](crate::conn::FAR) away when it was given
+    /// first, has come near. `false`: it has.
+    pub(crate) fn is_woken_before(&mut self, at: Instant, waker: &Waker) -> bool {
+        let Some(permit) = &self.permit else { return false };
+        let deadlines = &permit.connection().facts.deadlines;
+        match self.deadline {
+            Some(place) => !deadlines.is_near(place, waker),
+            None => {
+                self.deadline = Some(deadlines.join(at, waker));
+                true
+            }
+        }
+    }
+
+    fn leave_list(&mut self) {
+        if let (Some(place), Some(permit)) = (self.deadline.take(), &self.permit) {
+            permit.connection().facts.deadlines.leave(place);
+        }
     }
 
     #[cold]
@@ -106,6 +125,7 @@ impl Future for Exchange {
         let Poll::Ready(response) = Pin::new(&mut this.response).poll(cx) else {
             return if this.upload.is_none() { Poll::Pending } else { this.poll_upload(cx) };
         };
+        this.leave_list();
         match (response, this.permit.take()) {
             (Ok(response), Some(permit)) => {
                 permit.served();
@@ -119,6 +139,12 @@ impl Future for Exchange {
             // It was told already.
             (_, None) => Poll::Pending,
         }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.leave_list();
     }
 }
 
