@@ -165,12 +165,10 @@ impl Pending {
                 runtime::stand_still_at_the_end(py);
                 return self.take(py);
             }
-            if let Err(error) = py.check_signals() {
-                self.cancel();
-                return Err(error);
-            }
-            // Asked once it takes long: a hundred threads that wait would want the interpreter's lock all the time.
-            looks_for_signals = looks_for_signals && runtime::is_main_thread(py)?;
+            // Asked once it takes long: a hundred threads that wait would want the interpreter's lock all the time. A handler
+            // may run, and raise, while it is asked.
+            let looks = py.check_signals().and_then(|()| Ok(looks_for_signals && runtime::is_main_thread(py)?));
+            looks_for_signals = looks.inspect_err(|_| self.cancel())?;
         }
     }
 
