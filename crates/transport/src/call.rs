@@ -114,6 +114,7 @@ struct Running<'a, T> {
 
 impl<'a, T: Take> Running<'a, T> {
     fn new(call: &'a MadeOf<'a, T>) -> Result<Self, Error> {
+        call.head.settle_length(&call.body)?;
         Ok(Self { call, origin: call.client.origin(&call.head.uri)?, started: Instant::now() })
     }
 

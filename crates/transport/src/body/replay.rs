@@ -6,6 +6,7 @@ mod source;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http_body::SizeHint;
 use http_body_util::combinators::UnsyncBoxBody;
 use parking_lot::Mutex;
 
@@ -58,6 +59,21 @@ impl Replay {
         match &self.kind {
             Kind::Bytes(bytes) => AttemptBody::bytes(bytes.clone()),
             Kind::Stream(source) => AttemptBody::next(source),
+        }
+    }
+
+    /// Its length in bytes, where it is known.
+    pub(crate) fn length(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Bytes(bytes) => Some(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Kind::Stream(source) => source.lock().hint.exact(),
+        }
+    }
+
+    /// Has a stream of unknown length keep to this one, which its request tells.
+    pub(crate) fn keep_to(&self, length: u64) {
+        if let Kind::Stream(source) = &self.kind {
+            source.lock().hint = SizeHint::with_exact(length);
         }
     }
 

@@ -32,8 +32,11 @@ pub(super) struct Source {
     body: Option<UnsyncBoxBody<Bytes, BoxError>>,
     /// Where it can be had from its first byte again, as long as that may be needed.
     open: Option<Opener>,
+    /// What was read beyond the last byte of the body's length.
+    ahead: Option<Piece>,
     /// `None` once more was read than may be kept.
     mirror: Option<Vec<Piece>>,
+    /// Of the whole; what the stream yields has to keep to it.
     pub(super) hint: SizeHint,
     limit: u64,
     read: u64,
@@ -75,6 +78,7 @@ impl Source {
         Self {
             body: None,
             open: None,
+            ahead: None,
             mirror: None,
             hint,
             limit: 0,
@@ -111,46 +115,37 @@ impl Source {
 
     /// Whether the stream came to its own end.
     pub(super) fn has_ended(&self) -> bool {
-        self.body.is_none() && !self.failed
+        self.body.is_none() && self.ahead.is_none() && !self.failed
     }
 
     fn rewind(&mut self) {
         if let Some(open) = self.open.as_ref().filter(|_| !self.failed) {
             self.body = Some(open());
+            self.ahead = None;
             self.read = 0;
         }
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let Some(body) = &mut self.body else {
-            // Its end must not be taken for the body's.
-            return Poll::Ready(self.failed.then(|| Err("the request's body failed before".into())));
-        };
-        let piece = match ready!(Pin::new(body).poll_frame(cx)) {
-            None => {
-                self.body = None;
-                return Poll::Ready(None);
-            }
-            Some(Err(error)) => {
-                self.body = None;
-                self.failed = true;
-                return Poll::Ready(Some(Err(error)));
-            }
-            Some(Ok(frame)) => match frame.into_data() {
-                Ok(data) => Piece::Data(data),
-                Err(frame) => match frame.into_trailers() {
-                    Ok(trailers) => Piece::Trailers(trailers),
-                    // A kind of frame that HTTP has no place for.
-                    Err(_) => return Poll::Ready(Some(Ok(Frame::data(Bytes::new())))),
-                },
+        let piece = match self.ahead.take() {
+            Some(piece) => piece,
+            None => match ready!(self.next(cx)) {
+                Some(Ok(piece)) => piece,
+                Some(Err(error)) => return self.fail(error),
+                None => return self.end(),
             },
         };
-        if let Piece::Data(data) = &piece {
-            self.read += data.len() as u64;
-            if data.is_empty() {
-                // Sent on, and not kept: nothing bounds how many of these a stream yields.
-                return Poll::Ready(Some(Ok(piece.into_frame())));
+        match &piece {
+            // Sent on, and not kept: nothing bounds how many of these a stream yields.
+            Piece::Data(data) if data.is_empty() => return Poll::Ready(Some(Ok(piece.into_frame()))),
+            Piece::Data(data) => {
+                self.read += data.len() as u64;
+                if let Err(error) = self.look_for_more(cx) {
+                    return self.fail(error);
+                }
             }
+            Piece::Trailers(_) if self.is_short() => return self.end(),
+            Piece::Trailers(_) => {}
         }
         if self.read > self.limit {
             self.mirror = None;
@@ -158,5 +153,60 @@ impl Source {
             mirror.push(piece.clone());
         }
         Poll::Ready(Some(Ok(piece.into_frame())))
+    }
+
+    /// What the stream yields next, nothing of it counted.
+    fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece, BoxError>>> {
+        let Some(body) = &mut self.body else {
+            // Its end must not be taken for the body's.
+            return Poll::Ready(self.failed.then(|| Err("the request's body failed before".into())));
+        };
+        let Some(frame) = ready!(Pin::new(body).poll_frame(cx)) else {
+            self.body = None;
+            return Poll::Ready(None);
+        };
+        Poll::Ready(Some(frame.map(|frame| match frame.into_data() {
+            Ok(data) => Piece::Data(data),
+            // A kind of frame that is neither has no place in HTTP.
+            Err(frame) => frame.into_trailers().map_or_else(|_| Piece::Data(Bytes::new()), Piece::Trailers),
+        })))
+    }
+
+    /// Whether the stream has more than its length says. Looked at before its last byte goes out: a connection that knows the
+    /// length would take that for the whole.
+    fn look_for_more(&mut self, cx: &mut Context<'_>) -> Result<(), BoxError> {
+        let Some(length) = self.hint.exact().filter(|length| self.read >= *length) else { return Ok(()) };
+        while self.read == length {
+            match self.next(cx) {
+                Poll::Ready(Some(Ok(Piece::Data(data)))) => self.read += data.len() as u64,
+                Poll::Ready(Some(Ok(trailers))) => {
+                    self.ahead = Some(trailers);
+                    return Ok(());
+                }
+                Poll::Ready(Some(Err(error))) => return Err(error),
+                Poll::Ready(None) | Poll::Pending => return Ok(()),
+            }
+        }
+        Err(format!("its content-length is {length}, and the body goes on").into())
+    }
+
+    fn is_short(&self) -> bool {
+        self.hint.exact().is_some_and(|length| self.read < length)
+    }
+
+    fn end(&mut self) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self.hint.exact().filter(|_| self.is_short()) {
+            Some(length) => {
+                let why = format!("its content-length is {length}, and the body ended after {}", self.read);
+                self.fail(why.into())
+            }
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn fail(&mut self, error: BoxError) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        self.body = None;
+        self.failed = true;
+        Poll::Ready(Some(Err(error)))
     }
 }
