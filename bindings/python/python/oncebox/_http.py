@@ -127,6 +127,16 @@ def length_of(headers: httpx.Headers) -> int | None:
     return int(told) if told.isascii() and told.isdigit() else None
 
 
+def piece_of(given: Any) -> bytes:
+    """A piece of a request's body, as bytes. A number is none: ``bytes(5)`` would be five zeros."""
+    if isinstance(given, bytes):
+        return given
+    try:
+        return bytes(memoryview(given))
+    except TypeError:
+        raise TypeError(f"the request's body: pieces are bytes, not {type(given).__name__}") from None
+
+
 def owned(stream: Any) -> Any:
     """What the caller gave as a request's content, where it is to be closed once nothing needs it any more: a generator, or an
     iterator that can be closed. A file is not: who opened it closes it."""

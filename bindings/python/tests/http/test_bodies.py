@@ -220,3 +220,29 @@ def test_retired_connections_lose_and_double_nothing(peer: MakePeer) -> None:
     assert asyncio.run(work()) == [200] * 2000
     totals = server.report()["totals"]
     assert (totals["processed"], totals["doubled"]) == (2000, 0)
+
+
+@pytest.mark.parametrize("over", ["transport", "retry"])
+def test_buffers_of_an_iterator_were_refused(peer: MakePeer, call: Call, over: str) -> None:
+    server = peer(refused_after(1))
+    content = call.pieces([bytearray(b""), bytearray(b"one "), memoryview(b"two")])  # type: ignore[list-item]
+    if over == "transport":
+        transport = call.transport(http_version="2")
+    else:
+        transport = call.retry(httpx.HTTPTransport() if call.kind == "threads" else httpx.AsyncHTTPTransport())
+    assert call(transport, "POST", server.url, content=content, headers=ID).status_code == 200
+    assert server.tries("a")[-1]["body_bytes"] == 7
+
+
+@pytest.mark.parametrize("wrong", [5, 0, "text", None], ids=repr)
+@pytest.mark.parametrize("over", ["transport", "retry"])
+def test_pieces_that_are_none_are_refused(peer: MakePeer, call: Call, over: str, wrong: Any) -> None:
+    server = peer()
+    closed: list[str] = []
+    if over == "transport":
+        transport = call.transport()
+    else:
+        transport = call.retry(httpx.HTTPTransport() if call.kind == "threads" else httpx.AsyncHTTPTransport())
+    with pytest.raises(TypeError, match=f"pieces are bytes, not {type(wrong).__name__}"):
+        call(transport, "POST", server.url, content=call.pieces([b"x", wrong], closed))
+    assert closed == ["closed"]

@@ -42,7 +42,7 @@ class AsyncSource:
         try:
             piece = b""
             while not piece:
-                piece = await self._pieces.__anext__()
+                piece = _http.piece_of(await self._pieces.__anext__())
         except StopAsyncIteration:
             self.upload.end()
             await self.aclose()

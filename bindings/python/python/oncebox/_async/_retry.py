@@ -200,7 +200,8 @@ class _AsyncMirror:
         if self._pieces is None:
             self._pieces = self._stream.__aiter__()
         try:
-            piece: bytes = await self._pieces.__anext__()
+            # A copy: who yields a buffer may fill it again.
+            piece = _http.piece_of(await self._pieces.__anext__())
         except StopAsyncIteration:
             self._ended = True
             await self.aclose()

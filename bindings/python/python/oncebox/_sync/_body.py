@@ -43,7 +43,7 @@ class Source:
         try:
             piece = b""
             while not piece:
-                piece = self._pieces.__next__()
+                piece = _http.piece_of(self._pieces.__next__())
         except StopIteration:
             self.upload.end()
             self.close()

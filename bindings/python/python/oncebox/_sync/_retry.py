@@ -201,7 +201,8 @@ class _AsyncMirror:
         if self._pieces is None:
             self._pieces = self._stream.__iter__()
         try:
-            piece: bytes = self._pieces.__next__()
+            # A copy: who yields a buffer may fill it again.
+            piece = _http.piece_of(self._pieces.__next__())
         except StopIteration:
             self._ended = True
             self.close()
