@@ -38,6 +38,10 @@ class CommandExitException(SandboxException, CommandResult[OutputT]):
         self.error = error
         self.may_have_been_processed = True
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By what it is made of: an exception's own way gives the message alone.
+        return type(self), (self.stdout, self.stderr, self.exit_code, self.error), self.__dict__
+
     def __str__(self) -> str:
         error = f": {self.error}" if self.error else ""
         told = str(self.stderr).rstrip() if self.stderr else ""
