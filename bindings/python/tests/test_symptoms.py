@@ -21,6 +21,7 @@ from oncebox import InvalidArgumentException, RetryPolicy, _core
 from oncebox._async._reading import AsyncPieces
 from oncebox._run import run_sync
 from oncebox._sync.commands import Commands
+from oncebox._watch_base import AsyncWatchHandle
 from oncebox.testing import LocalServer
 from sides import Side, do
 
@@ -337,3 +338,22 @@ async def test_code_went_on_being_followed_when_a_callback_had_failed(side: Side
     with pytest.raises(ZeroDivisionError):
         await do(sandbox.run_code("1", on_stdout=fail))
     assert core.given_up
+
+
+async def test_a_watch_that_was_stopped_at_once_did_not_say_so(side: Side) -> None:
+    if not side.is_async:
+        return
+
+    class Core:
+        def next(self) -> Told:
+            return Told([])
+
+        def stop(self) -> Told:
+            return Told(None)
+
+    told: list[Exception | None] = []
+    handle = AsyncWatchHandle(Core(), lambda _: None, told.append)  # type: ignore[arg-type]
+    await handle.stop()
+    assert told == [None]
+    await handle.stop()
+    assert told == [None]

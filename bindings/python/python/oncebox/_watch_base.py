@@ -64,9 +64,11 @@ class AsyncWatchHandle:
         self._on_event = on_event
         self._on_exit = on_exit
         self._stopped = False
+        self._begun = False
         self._background = Background(self._hand_on)
 
     async def _hand_on(self) -> None:
+        self._begun = True
         end: Exception | None = None
         try:
             while not self._stopped and (told := await run_async(self._core.next())):
@@ -100,7 +102,9 @@ class AsyncWatchHandle:
         if self._background.is_here():
             await run_async(stopped)
             return
-        self._background.cancel()
+        if self._begun:
+            # Before that, it would never run and tell nobody. It ends by itself.
+            self._background.cancel()
         await run_async(stopped)
         await self._background.join()
 
