@@ -7,7 +7,7 @@ import os
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
@@ -23,6 +23,8 @@ from ._run import sleep_sync as sleep_sync
 from .exceptions import Attempt, InvalidArgumentException, Outcome
 
 logger = logging.getLogger("oncebox")
+
+E = TypeVar("E", bound=BaseException)
 
 #: Less than this is no limit that could be kept, and 0 would mean that there is none.
 _SHORTEST = 0.001
@@ -95,7 +97,7 @@ def target(url: httpx.URL) -> str:
     :raises httpx.UnsupportedProtocol: when it is of no scheme that is spoken.
     """
     if url.scheme not in ("http", "https"):
-        raise httpx.UnsupportedProtocol(f"the URL's scheme is {url.scheme!r}, neither 'http' nor 'https'")
+        raise untried(httpx.UnsupportedProtocol(f"the URL's scheme is {url.scheme!r}, neither 'http' nor 'https'"))
     return f"{url.scheme}://{url.netloc.decode('ascii')}{url.raw_path.decode('ascii')}"
 
 
@@ -198,6 +200,12 @@ def attach(error: BaseException, outcome: str | None, told: Any, may_have_been_p
     error.outcome = None if outcome is None else Outcome(outcome)  # type: ignore[attr-defined]
     error.attempts = read_attempts(told or ())  # type: ignore[attr-defined]
     error.may_have_been_processed = may_have_been_processed  # type: ignore[attr-defined]
+
+
+def untried(error: E) -> E:
+    """The exception of a request that was refused before anything was tried."""
+    attach(error, None, (), False)
+    return error
 
 
 class History:

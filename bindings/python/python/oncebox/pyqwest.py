@@ -73,7 +73,11 @@ class _Options:
             headers = [*headers.items(), ("content-type", "application/json")]
         else:
             headers = headers.items()
-        return self._core.send(request.method, request.url, headers, body, deadline, self._read_timeout, None)
+        try:
+            return self._core.send(request.method, request.url, headers, body, deadline, self._read_timeout, None)
+        except ValueError as error:
+            _http.untried(error)
+            raise
 
 
 class SyncTransport(_Options):
@@ -216,9 +220,11 @@ class _Content:
             rest: bytes = b"" if self._decoder is None else self._decoder.end()
             return rest
         if isinstance(item, _core.HttpFailure):
+            source = None if self._feeder is None else self._feeder.error
             self.close()
-            error = _exception(item, None)
-            _http.attach(error, "responded", self._core.attempts, True)
+            error = _exception(item, source)
+            if error is not source:
+                _http.attach(error, "responded", self._core.attempts, True)
             raise error
         if self._decoder is None:
             plain: bytes = item

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pyqwest
@@ -192,3 +194,56 @@ def test_buffers_are_pieces(peer: MakePeer, kind: str) -> None:
     else:
         in_loop(kind, work)
     assert [attempt["body_bytes"] for attempt in server.tries("a")] == [7]
+
+
+class Echo(BaseHTTPRequestHandler):
+    """Answers before it has the body, and gives back each piece of it as it comes."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        while (line := self.rfile.readline()) and (size := int(line, 16)):
+            piece = self.rfile.read(size + 2)
+            self.wfile.write(line + piece)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize("kind", ["threads", "asyncio", "trio"])
+def test_what_an_iterator_raised_after_the_answer_had_begun_came_out_as_a_lost_connection(kind: str) -> None:
+    heard: Any = {"threads": threading.Event, "asyncio": asyncio.Event, "trio": trio.Event}[kind]()
+
+    def pieces() -> Iterator[bytes]:
+        yield b"x"
+        heard.wait(LONG)
+        raise ZeroDivisionError
+
+    async def pieces_async() -> AsyncIterator[bytes]:
+        yield b"x"
+        await heard.wait()
+        raise ZeroDivisionError
+
+    def read(url: str) -> None:
+        client = pyqwest.SyncClient(oncebox.pyqwest.SyncTransport())
+        with client.stream("POST", url, content=pieces()) as response:
+            for _ in response.content:
+                heard.set()
+
+    async def read_async(url: str) -> None:
+        client = pyqwest.Client(oncebox.pyqwest.Transport())
+        async with client.stream("POST", url, content=pieces_async()) as response:
+            async for _ in response.content:
+                heard.set()
+
+    with HTTPServer(("127.0.0.1", 0), Echo) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}/"
+        with pytest.raises(ZeroDivisionError):
+            read(url) if kind == "threads" else in_loop(kind, lambda: read_async(url))
+        thread.join(LONG)

@@ -208,6 +208,10 @@ def test_other_failures_are_pyqwests_own(peer: MakePeer, client: Client) -> None
         client("GET", "http://127.0.0.1:1/", policy=ONCE)
     with pytest.raises(ValueError, match="header"):
         client("GET", "http://127.0.0.1:1/", headers={"a b": "c"}, policy=ONCE)
+    with pytest.raises(ValueError, match="must begin with") as caught:
+        client("GET", "ftp://127.0.0.1:1/", policy=ONCE)
+    refused: Any = caught.value
+    assert (refused.outcome, refused.attempts, refused.may_have_been_processed) == (None, (), False)
     server = peer({"rules": [{"at": "received", "do": ["reset"]}]})
     with pytest.raises(pyqwest.ReadError):
         client("POST", server.url, b"x", policy=ONCE)

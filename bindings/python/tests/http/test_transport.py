@@ -142,12 +142,15 @@ def test_a_wrong_option_is_refused_and_named(transport: type[Any], options: dict
 
 
 def test_a_wrong_request_is_refused_before_anything_is_sent(call: Call) -> None:
-    with pytest.raises(httpx.UnsupportedProtocol):
-        call(call.transport(), "GET", "ftp://127.0.0.1/")
-    with pytest.raises(httpx.LocalProtocolError, match="method"):
-        call(call.transport(), "G E T", "http://127.0.0.1:1/")
-    with pytest.raises(httpx.LocalProtocolError, match="x-line"):
-        call(call.transport(), "GET", "http://127.0.0.1:1/", headers={"x-line": "a\nb"})
+    for error, match, method, url, headers in (
+        (httpx.UnsupportedProtocol, "ftp", "GET", "ftp://127.0.0.1/", {}),
+        (httpx.LocalProtocolError, "method", "G E T", "http://127.0.0.1:1/", {}),
+        (httpx.LocalProtocolError, "x-line", "GET", "http://127.0.0.1:1/", {"x-line": "a\nb"}),
+    ):
+        with pytest.raises(error, match=match) as caught:
+            call(call.transport(), method, url, headers=headers)
+        refused: Any = caught.value
+        assert (refused.outcome, refused.attempts, refused.may_have_been_processed) == (None, (), False)
 
 
 def test_one_transport_in_many_threads_and_loops(peer: MakePeer) -> None:

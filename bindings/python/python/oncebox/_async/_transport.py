@@ -132,7 +132,7 @@ class AsyncTransport(httpx.AsyncBaseTransport):
                 limits.write_idle,
             )
         except ValueError as error:
-            raise httpx.LocalProtocolError(str(error), request=request) from None
+            raise _http.untried(httpx.LocalProtocolError(str(error), request=request)) from None
 
     async def aclose(self) -> None:
         """Nothing: the connections are the process's, and others use them. They are closed when they were idle for long."""

@@ -131,7 +131,7 @@ class Transport(httpx.BaseTransport):
                 limits.write_idle,
             )
         except ValueError as error:
-            raise httpx.LocalProtocolError(str(error), request=request) from None
+            raise _http.untried(httpx.LocalProtocolError(str(error), request=request)) from None
 
     def close(self) -> None:
         """Nothing: the connections are the process's, and others use them. They are closed when they were idle for long."""
