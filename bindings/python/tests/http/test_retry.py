@@ -29,6 +29,8 @@ class Inner(httpx.BaseTransport, httpx.AsyncBaseTransport):
         self.reads = reads
         self.bodies: list[bytes] = []
         self.requests: list[httpx.Request] = []
+        #: The timeouts of each, as they were when it came.
+        self.timeouts: list[dict[str, Any]] = []
         #: Bodies that were given up half-way are kept, as a transport's thread may keep them.
         self.kept: list[Any] = []
 
@@ -56,6 +58,7 @@ class Inner(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
     def _answer(self, request: httpx.Request, body: bytes) -> httpx.Response:
         self.requests.append(request)
+        self.timeouts.append(dict(request.extensions.get("timeout") or {}))
         self.bodies.append(body)
         answer = next(self.answers)
         if isinstance(answer, BaseException):
@@ -99,9 +102,16 @@ def test_waits_are_the_policys(call: Call) -> None:
 
 def test_what_is_left_of_the_deadline_bounds_each_attempt(call: Call) -> None:
     inner, clock = Inner([httpx.Response(503, headers={"retry-after": "3"}), 200]), Clock(call)
+    whole = {"connect": 10, "read": 5, "write": 10, "pool": 10}
     call(over(call, inner, clock), "GET", URL, timeout=httpx.Timeout(10, read=5))
-    assert inner.requests[0].extensions["timeout"] == {"connect": 10, "read": 5, "write": 10, "pool": 10}
-    assert set(inner.requests[1].extensions["timeout"].values()) == {2.0}
+    assert inner.timeouts == [whole, dict.fromkeys(whole, 2.0)]
+
+
+def test_a_slow_body_after_a_repeat_ended_with_the_deadline_of_the_head(call: Call) -> None:
+    inner, clock = Inner([httpx.Response(503, headers={"retry-after": "3"}), 200]), Clock(call)
+    call(over(call, inner, clock), "GET", URL, timeout=httpx.Timeout(60, read=30, connect=5))
+    # The inner transport's own dictionary, in which it looks when the body is read.
+    assert inner.requests[1].extensions["timeout"] == {"connect": 5, "read": 30, "write": 60, "pool": 60}
 
 
 def test_a_wait_beyond_the_deadline_is_not_begun(call: Call) -> None:
@@ -145,9 +155,19 @@ def test_what_may_have_been_processed_is_sent_again_with_a_permit(call: Call, er
 
 def test_a_request_that_is_wrong_is_not_judged(call: Call) -> None:
     inner = Inner([httpx.LocalProtocolError("wrong"), 200])
-    with pytest.raises(httpx.LocalProtocolError):
+    with pytest.raises(httpx.LocalProtocolError) as caught:
         call(over(call, inner, Clock(call)), "GET", URL)
     assert len(inner.requests) == 1
+    error: Any = caught.value
+    assert (error.outcome, error.attempts, error.may_have_been_processed) == (None, (), False)
+
+
+def test_a_request_that_is_wrong_said_nothing_of_the_attempts_before(call: Call) -> None:
+    inner = Inner([httpx.ReadError("lost"), httpx.LocalProtocolError("wrong")])
+    with pytest.raises(httpx.LocalProtocolError) as caught:
+        call(over(call, inner, Clock(call)), "GET", URL)
+    error: Any = caught.value
+    assert (error.outcome, len(error.attempts), error.may_have_been_processed) == (Outcome.SENT_UNKNOWN, 1, True)
 
 
 def test_failed_connects_can_be_left_to_the_inner_transport(call: Call) -> None:
@@ -248,6 +268,19 @@ def test_a_response_that_is_asked_for_again_is_closed(call: Call) -> None:
     inner = Inner([httpx.Response(503, stream=Body()), 200])
     assert call(over(call, inner, Clock(call)), "GET", URL).status_code == 200
     assert closed == [1]
+
+
+def test_an_answer_that_could_not_be_decoded_ended_the_call_in_place_of_a_repeat(call: Call) -> None:
+    class Body(httpx.SyncByteStream, httpx.AsyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            yield b"no gzip"
+
+        async def __aiter__(self) -> Any:
+            yield b"no gzip"
+
+    headers = {"content-encoding": "gzip", "content-length": "7"}
+    inner = Inner([httpx.Response(503, headers=headers, stream=Body()), 200])
+    assert call(over(call, inner, Clock(call)), "GET", URL).status_code == 200
 
 
 def test_a_server_in_trouble_is_not_stormed(call: Call) -> None:

@@ -90,6 +90,8 @@ class RetryTransport(httpx.BaseTransport):
                 except httpx.TransportError as error:
                     kind = _http.kind_of(error)
                     if kind is None:
+                        # Of this attempt nothing was sent. Earlier ones may have been processed.
+                        _http.attach(error, call.outcome, call.attempts, call.may_have_been_processed)
                         raise
                     now = self._monotonic()
                     if isinstance(error, httpx.TimeoutException) and deadline is not None and now - began >= deadline:
@@ -110,6 +112,7 @@ class RetryTransport(httpx.BaseTransport):
                         self._random(),
                     )
                     if wait is None:
+                        _restore(attempt, request)
                         response.extensions["oncebox"] = _http.History(call)
                         response.request = request
                         if response.is_closed:
@@ -139,8 +142,8 @@ def _discard(response: httpx.Response) -> None:
     try:
         if length is not None and length <= _SMALL:
             response.read()
-    except httpx.TransportError:
-        # It was not wanted.
+    except httpx.RequestError:
+        # It was not wanted, whether it came or could be decoded.
         pass
     finally:
         response.close()
@@ -156,6 +159,14 @@ def _attempt(request: httpx.Request, stream: Any, number: int, left: float | Non
     if number > 1:
         made.headers["oncebox-attempt"] = str(number)
     return made
+
+
+def _restore(attempt: httpx.Request, request: httpx.Request) -> None:
+    """The deadline ends with the head: the inner transport reads later from this dictionary how long the body may be silent."""
+    timeout: dict[str, float | None] | None = attempt.extensions.get("timeout")
+    given: dict[str, float | None] | None = request.extensions.get("timeout")
+    if timeout is not None and given is not None and timeout is not given:
+        timeout.update(given)
 
 
 class _AsyncMirror:
