@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ import oncebox
 import oncebox.code_interpreter
 from oncebox import InvalidArgumentException, RetryPolicy, _core
 from oncebox._async._reading import AsyncPieces
-from oncebox._run import run_sync
+from oncebox._run import Background, run_async, run_sync
 from oncebox._sync.commands import Commands
 from oncebox._watch_base import AsyncWatchHandle
 from oncebox.testing import LocalServer
@@ -357,3 +358,37 @@ async def test_a_watch_that_was_stopped_at_once_did_not_say_so(side: Side) -> No
     assert told == [None]
     await handle.stop()
     assert told == [None]
+
+
+def test_what_was_begun_in_a_cancelled_scope_of_trio_went_on() -> None:
+    class Begun:
+        given_up = False
+
+        def cancel(self) -> None:
+            self.given_up = True
+
+    async def work() -> None:
+        operation: Any = Begun()
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await run_async(operation)
+        assert scope.cancelled_caught
+        assert operation.given_up
+
+    trio.run(work)
+
+
+async def test_callbacks_in_trio_did_not_see_their_callers_context_variables(side: Side) -> None:
+    if not side.is_async:
+        return
+    variable: ContextVar[str] = ContextVar("variable", default="none")
+    seen: list[str] = []
+
+    async def work() -> None:
+        seen.append(variable.get())
+
+    variable.set("the caller's")
+    background = Background(work)
+    variable.set("a later one")
+    await background.join()
+    assert seen == ["the caller's"]

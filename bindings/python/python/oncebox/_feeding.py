@@ -95,7 +95,9 @@ class TaskFeeder(_Feeder):
             import trio
 
             scope = trio.CancelScope()
-            trio.lowlevel.spawn_system_task(self._run_within, scope, name="oncebox body")
+            # Its own would be the loop's: asyncio gives a task its maker's.
+            context = contextvars.copy_context()
+            trio.lowlevel.spawn_system_task(self._run_within, scope, name="oncebox body", context=context)
             self._cancel = scope.cancel
         else:
             task = loop.create_task(self._run(), name="oncebox body")

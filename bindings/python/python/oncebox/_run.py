@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextvars
 import inspect
 import logging
 import os
@@ -156,7 +157,9 @@ class Background:
             import trio.lowlevel
 
             self._scope, self._ended = trio.CancelScope(), trio.Event()
-            trio.lowlevel.spawn_system_task(self._of_trio, name="oncebox background")
+            # Its own would be the loop's: asyncio gives a task its maker's.
+            context = contextvars.copy_context()
+            trio.lowlevel.spawn_system_task(self._of_trio, name="oncebox background", context=context)
         else:
             self._task = loop.create_task(self._guarded(), name="oncebox background")
 
@@ -276,7 +279,12 @@ class _TrioPort:
     async def wait(self, operation: _core.Pending[T]) -> T:
         import trio.lowlevel
 
-        await trio.lowlevel.checkpoint_if_cancelled()
+        try:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        except BaseException:
+            # It goes on by itself since it was made.
+            operation.cancel()
+            raise
         token = self._next
         self._next += 1
         if operation.notify(self._completions, token):

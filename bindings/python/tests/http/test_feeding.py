@@ -6,6 +6,7 @@ import asyncio
 import io
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextvars import ContextVar
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -194,6 +195,24 @@ def test_buffers_are_pieces(peer: MakePeer, kind: str) -> None:
     else:
         in_loop(kind, work)
     assert [attempt["body_bytes"] for attempt in server.tries("a")] == [7]
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "trio"])
+def test_an_iterator_in_trio_did_not_see_its_callers_context_variables(peer: MakePeer, kind: str) -> None:
+    server = peer()
+    variable: ContextVar[str] = ContextVar("variable", default="none")
+    seen: list[str] = []
+
+    async def pieces() -> AsyncIterator[bytes]:
+        seen.append(variable.get())
+        yield b"x"
+
+    async def work() -> None:
+        variable.set("the caller's")
+        await pyqwest.Client(oncebox.pyqwest.Transport()).execute("POST", server.url, {}, pieces())
+
+    in_loop(kind, work)
+    assert seen == ["the caller's"]
 
 
 class Echo(BaseHTTPRequestHandler):
