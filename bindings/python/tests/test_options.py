@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -160,3 +162,35 @@ def test_clients_whose_options_differ_by_type_alone_are_not_the_same(nobody: str
     E2B(api_key="k", api_url=nobody, retries=1)
     with pytest.raises(InvalidArgumentException, match="retries: True"):
         E2B(api_key="k", api_url=nobody, retries=True)
+
+
+def shown_for(key: str | Path, option: str = "client_certificate") -> str:
+    """What the error says when a key is given where a file is wanted."""
+    given: Any = (b"", key) if option == "client_certificate" else key
+    with pytest.raises(InvalidArgumentException, match=f"^{option}: the file.* cannot be read: ") as caught:
+        ConnectionConfig(api_key="k", **{option: given})
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("size", [32, 48, 121, 138], ids=["seed", "Ed25519", "P-256 of SEC 1", "P-256"])
+def test_a_key_without_its_first_line_was_shown(size: int) -> None:
+    # Bytes of the length of such a key; what is in them does not matter.
+    raw = bytes(range(3, 3 + size))
+    for key in (
+        base64.b64encode(raw).decode(),
+        base64.urlsafe_b64encode(raw).decode(),
+        base64.encodebytes(raw).decode(),
+        base64.b64encode(raw).decode() + "\n-----END PRIVATE KEY-----\n",
+    ):
+        assert key.strip()[:16] not in shown_for(key)
+        if size > 32:
+            assert key.strip()[:16] not in shown_for(key, "root_certificates")
+
+
+def test_a_path_that_is_none_is_shown_where_it_is_no_key(tmp_path: Path) -> None:
+    assert "'/nowhere/ca'" in shown_for("/nowhere/ca", "root_certificates")
+    assert "'/nowhere/client.key'" in shown_for("/nowhere/client.key")
+    assert "'/nowhere/client'" not in shown_for("/nowhere/client")
+    long = tmp_path / ("long" * 20)
+    assert repr(str(long)) in shown_for(long)
+    assert repr(str(long)) not in shown_for(str(long))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +14,11 @@ from .exceptions import InvalidArgumentException
 #: What PEM text has, and no path.
 _PEM = "-----BEGIN "
 
-#: A longer path than this is not repeated in a message.
-_LONGEST_SHOWN = 256
+#: The shortest private key in PEM, Ed25519's, has this many letters. A text as long as that is not repeated in a message.
+_SHORTEST_KEY = 64
+
+#: What may be base64, of either alphabet, and so a bare key.
+_BASE64 = re.compile(r"[\w+/=\s-]*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ def proxy_of(proxy: Any) -> ProxyConfig | None:
     )
 
 
-def pem(name: str, given: Any) -> bytes:
+def pem(name: str, given: Any, *, is_key: bool = False) -> bytes:
     """Certificates or a key in PEM form: as they are given, or from the file that is named."""
     if isinstance(given, bytes):
         return given
@@ -82,7 +86,8 @@ def pem(name: str, given: Any) -> bytes:
         return Path(path).read_bytes()
     except (OSError, ValueError) as error:
         # What is no path may be a key without its first line.
-        shown = f" {path!r}" if len(path) <= _LONGEST_SHOWN else ""
+        may_be_key = len(path) >= _SHORTEST_KEY or (is_key and _BASE64.fullmatch(path) is not None)
+        shown = f" {path!r}" if isinstance(given, os.PathLike) or not may_be_key else ""
         why = getattr(error, "strerror", None) or error
         raise InvalidArgumentException(f"{name}: the file{shown} cannot be read: {why}") from None
 
@@ -92,4 +97,4 @@ def certificate(name: str, given: Any) -> tuple[bytes, bytes]:
     parts: list[Any] = list(cast("tuple[Any, ...]", given)) if isinstance(given, (tuple, list)) else []
     if len(parts) != 2:
         raise InvalidArgumentException(f"{name}: two are wanted, the certificate and its key, each PEM or a path")
-    return pem(name, parts[0]), pem(name, parts[1])
+    return pem(name, parts[0]), pem(name, parts[1], is_key=True)
