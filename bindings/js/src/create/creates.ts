@@ -156,18 +156,21 @@ export class Creates {
     const { signal } = order;
     this.own(flight, order.background ?? this.background);
     flight.waiters += 1;
+    let isLate = false;
     try {
       const result = await first(flight.result, signal, leftMs);
       signal?.throwIfAborted();
       if (result === LATE) {
+        isLate = true;
         const { intent = '' } = order;
         throw new CreateUnknown({ reason: 'deadline', intent, candidate: undefined }, []);
       }
       flight.isTaken = true;
       return result;
     } catch (error) {
-      const isGone = signal?.aborted || error instanceof CreateUnknown;
-      if (isGone && flight.waiters === 1 && !flight.isTaken) this.giveUp(flight, order);
+      // Whoever was told how it ended may look for what it made by the intent: that stays.
+      if (!signal?.aborted && !isLate) flight.isTaken = true;
+      else if (flight.waiters === 1 && !flight.isTaken) this.giveUp(flight, order);
       throw signal?.aborted ? signal.reason : error;
     } finally {
       flight.waiters -= 1;

@@ -45,7 +45,8 @@ export function follow(source: AbortSignal, controller: AbortController): () => 
     controller.abort(source.reason);
     return () => {};
   }
-  const weak = new WeakRef(controller);
+  // Workers have none before their compatibility date of 2025-05-05.
+  const weak = typeof WeakRef === 'undefined' ? { deref: () => controller } : new WeakRef(controller);
   const stop = onAbort(source, () => weak.deref()?.abort(source.reason));
   collected?.register(controller, stop);
   return stop;

@@ -103,6 +103,22 @@ test('when the deadline comes before anything is known, the error has the intent
   expect(server.made).toBe(1);
 });
 
+test('what an unknown end left stays for whoever resolves its intent, though a sweep for doubles follows', async () => {
+  const server = new ControlPlane();
+  server.honoursKeys = true;
+  server.fault = ({ operation }) => (operation === 'connectSandbox' ? undefined : 'lost');
+  const creates = server.creates({ idempotencyKeys: 'honoured' });
+  const error: CreateUnknown = await creates
+    .create({ ...order, options: { retries: 1, lookups: 2 } })
+    .catch((thrown) => thrown);
+  expect(error).toMatchObject({ name: 'CreateUnknown' });
+  server.fault = () => undefined;
+  const found = await creates.create({ ...order, intent: error.intent, resolve: true });
+  expect(found).toMatchObject({ sandbox: { sandboxID: 'i1' } });
+  expect(await creates.close()).toEqual([]);
+  expect(server.sandboxes.map(({ sandboxID }) => sandboxID)).toEqual(['i1']);
+});
+
 test('calls with one given intent are joined; with other options they are refused', async () => {
   const server = new ControlPlane();
   const creates = server.creates();
