@@ -115,7 +115,7 @@ function tell(log: Log, event: LogEvent): void {
 
 /** A URL without credentials, query and fragment. */
 export function shown(url: string): string {
-  return url.replace(/[?#].*$/s, '').replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/@]*@/i, '$1');
+  return url.replace(/[?#].*$/s, '').replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/]*@/i, '$1');
 }
 
 /** The longest text of an error's that is shown. */

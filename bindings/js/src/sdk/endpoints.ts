@@ -104,5 +104,5 @@ function fill(template: string, id: string, port: number): string {
 
 /** Without what might be a password. */
 export function hidden(url: string): string {
-  return url.replace(/\/\/[^/@]*@/, '//…@');
+  return url.replace(/\/\/[^/?#]*@/, '//…@');
 }

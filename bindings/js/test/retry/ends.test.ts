@@ -139,6 +139,17 @@ describe('abort', () => {
     expect(added.mock.calls.length).toBe(1);
   });
 
+  test('a call with a signal and a limit needs no WeakRef, which Workers have not had at all times', async () => {
+    vi.stubGlobal('WeakRef', undefined);
+    try {
+      const { signal } = new AbortController();
+      const response = await withRetry(scripted(answer(200)))(URL, { signal });
+      expect(response.status).toBe(200);
+    } finally {
+      vi.unstubAllGlobals();
+    }
+  });
+
   test('what a call leaves on a signal goes with its response', async () => {
     const controller = new AbortController();
     const responses: WeakRef<Response>[] = [];

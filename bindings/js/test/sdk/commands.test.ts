@@ -79,6 +79,15 @@ describe.skipIf(!available)('commands', () => {
     const handle = await sandbox.commands.run('sleep 1000', { background: true, signal });
     await handle.kill();
     await expect(handle.wait()).rejects.toBeInstanceOf(CommandExitError);
+    // What fails to begin has no handle that could let go of it.
+    for (const failing of [
+      () => sandbox.commands.run('true', { signal, cwd: '/nowhere' }),
+      () => sandbox.commands.run('true', { signal, cwd: '/nowhere', durable: true }),
+      () => sandbox.commands.connect(4_000_000, { signal }),
+      () => sandbox.commands.attach('none', { signal }),
+    ]) {
+      await expect(failing()).rejects.toThrow();
+    }
     await sandbox.commands.list({ signal });
     await sandbox.files.write('f', 'x', { signal });
     await sandbox.files.read('f', { signal });

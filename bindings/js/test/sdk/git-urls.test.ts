@@ -1,7 +1,8 @@
 /** What is taken out of the URLs of repositories. */
 
+import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
-import { split } from '../../src/sdk/git/credentials.ts';
+import { Credentials, fed, split } from '../../src/sdk/git/credentials.ts';
 import { Sandbox } from '../../src/sdk/sandbox/sandbox.ts';
 
 const HEX = '0123456789abcdef0123456789abcdef01234567';
@@ -40,4 +41,32 @@ test('a token in the URL of a remote would stay there, and is refused', async ()
   const added = git.remoteAdd('/a', 'origin', 'https://ghp_0123456789abcdef0123@h/a');
   await expect(added).rejects.toThrow(/^url: it holds a password or a token/);
   await expect(added).rejects.not.toThrow('ghp_');
+});
+
+test.each(['pa#ss', 'pa/ss', 'pa?ss', '12#3'])(
+  'a password %s that ends the URL before its host is not handed to git in an argument',
+  async (password) => {
+    const { git } = new Sandbox({ sandboxId: 'i0', envdVersion: '0.6.13', apiKey: 'k' });
+    const cloned = git.clone(`https://me:${password}@git.example/a.git`);
+    await expect(cloned).rejects.toThrow(/^url: it cannot be read as a URL/);
+    await expect(cloned).rejects.not.toThrow(password);
+  },
+);
+
+test('a password that git repeats is nowhere in the error', () => {
+  const credentials = new Credentials('me', 'hunter2');
+  for (const said of ['remote: bad key hunter2', 'Authentication failed for hunter2', `${'x'.repeat(3000)} hunter2`]) {
+    const result = { exitCode: 1, stdout: said, stderr: said, error: said };
+    let thrown: unknown;
+    try {
+      fed('clone', result, credentials);
+    } catch (error) {
+      thrown = error;
+    }
+    expect(thrown).toBeInstanceOf(Error);
+    const { stack, stderr, stdout } = thrown as Error & { stderr?: string; stdout?: string };
+    expect(`${inspect(thrown, { depth: 9, maxStringLength: 9999 })}${stack}${stderr}${stdout}`).not.toContain(
+      'hunter2',
+    );
+  }
 });

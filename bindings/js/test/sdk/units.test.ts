@@ -3,11 +3,13 @@
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { E2B, Sandbox, Template, Volume } from '../../src/index.ts';
+import { shown, shownText } from '../../src/retry/log.ts';
 import type { CommandEvent } from '../../src/sdk/commands/events.ts';
 import { Feeds } from '../../src/sdk/commands/feeds.ts';
 import { waitBefore } from '../../src/sdk/commands/follow.ts';
 import { CommandHandle } from '../../src/sdk/commands/handle.ts';
 import { ConnectionConfig } from '../../src/sdk/config.ts';
+import { hidden } from '../../src/sdk/endpoints.ts';
 import { fromBase64, toBase64 } from '../../src/sdk/envd/base64.ts';
 import { EnvelopeError, MAX_MESSAGE, pack, Unpacker } from '../../src/sdk/envd/envelope.ts';
 import * as errors from '../../src/sdk/errors.ts';
@@ -337,4 +339,24 @@ test('errors have their own names, the official parents, and one root', () => {
   ]) {
     expect(new Class()).not.toBeInstanceOf(SandboxError);
   }
+});
+
+test("the token of a sandbox's MCP servers is not printed with the sandbox", async () => {
+  const sandbox = new Sandbox({ sandboxId: 'i0', envdVersion: '0.6.13', apiKey: 'k' });
+  Object.assign(sandbox.files, { exists: async () => true, read: async () => 'tok3n\n' });
+  expect(await sandbox.getMcpToken()).toBe('tok3n');
+  expect(await sandbox.getMcpToken()).toBe('tok3n');
+  expect(JSON.stringify(sandbox) + inspect(sandbox, { depth: 9 })).not.toContain('tok3n');
+});
+
+test('no part of a password that holds @ is shown with its URL', () => {
+  for (const text of [
+    shown('https://u:p@ss@h/x?y#z'),
+    shownText('at https://u:p@ss@h/x!'),
+    hidden('https://u:p@ss@h/x'),
+  ]) {
+    expect(text).not.toMatch(/ss|p@/);
+    expect(text).toContain('h/x');
+  }
+  expect(shown('https://h/a@b')).toBe('https://h/a@b');
 });

@@ -137,13 +137,31 @@ fn host(url: &Url) -> String {
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
+fn is_http(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(scheme, _)| {
+        let scheme = scheme.trim_start();
+        scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+    })
+}
+
+fn unreadable() -> Error {
+    Error::invalid(
+        "url: it cannot be read as a URL; in a name or a password \"#\" is %23, \"/\" is %2F, \"?\" is %3F, \"@\" is %40",
+    )
+}
+
 /// A remote's URL, and the credentials that it holds, which are taken out of it.
 pub(super) fn split(text: &str) -> Result<(String, Option<Url>, Option<Credentials>), Error> {
     let url = match Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => url,
+        // It may hold a password, which git would be given, and repeat.
+        Err(_) if is_http(text) => return Err(unreadable()),
         // A path, an ssh URL, or what git alone understands.
         _ => return Ok((text.to_owned(), None, None)),
     };
+    if url.fragment().is_some_and(|fragment| fragment.contains('@')) {
+        return Err(unreadable());
+    }
     let decode = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
     let name = decode(url.username());
     let credentials = match (url.password(), user_of_token(&name)) {
@@ -216,6 +234,16 @@ mod tests {
             let text = format!("https://{name}@git.example/a.git");
             let (same, _, credentials) = split(&text).unwrap();
             assert!(same == text && credentials.is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_password_that_ends_a_url_before_its_host_is_not_handed_to_git() {
+        for password in ["pa#ss", "pa/ss", "pa?ss", "12#3"] {
+            for scheme in ["https", "HTTP"] {
+                let error = split(&format!("{scheme}://me:{password}@git.example/a.git")).unwrap_err().to_string();
+                assert!(error.contains("url: it cannot be read as a URL") && !error.contains(password), "{error}");
+            }
         }
     }
 

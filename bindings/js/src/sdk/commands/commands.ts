@@ -28,7 +28,7 @@ import {
   type CommandForgetOpts,
   type CommandStartOpts,
   checkUser,
-  controlled,
+  controlling,
   OF,
   type ProcessInfo,
   reachOf,
@@ -111,10 +111,11 @@ export class Commands {
     const timeoutMs = milliseconds('timeoutMs', opts.timeoutMs ?? 0);
     const { stdout = 0, stderr = 0 } = opts.offsets ?? {};
     const reach = { ...reachOf(this.envd, opts), id: checkId(id), shell: opts.shell };
-    const control = controlled(opts.signal ?? this.envd.config.signal);
-    const source = await attachDurable(reach, { stdout, stderr }, control.signal);
-    const events = watched(source.events, id, timeoutMs, control);
-    return new CommandHandle({ ...source, events }, control, sinks);
+    return controlling(opts.signal ?? this.envd.config.signal, async (control) => {
+      const source = await attachDurable(reach, { stdout, stderr }, control.signal);
+      const events = watched(source.events, id, timeoutMs, control);
+      return new CommandHandle({ ...source, events }, control, sinks);
+    });
   }
 
   /**
@@ -189,8 +190,9 @@ async function durableProcess(envd: Envd, argv: string[], opts: CommandStartOpts
     stdin: opts.stdin ?? false,
     timeoutMs: milliseconds('timeoutMs', opts.timeoutMs ?? COMMAND_TIMEOUT),
   };
-  const control = controlled(opts.signal ?? envd.config.signal);
-  return new CommandHandle(await startDurable(start, opts, control.signal), control, sinks);
+  return controlling(opts.signal ?? envd.config.signal, async (control) => {
+    return new CommandHandle(await startDurable(start, opts, control.signal), control, sinks);
+  });
 }
 
 /** Starts a program and follows it. */
@@ -203,20 +205,21 @@ export async function startProcess(envd: Envd, controls: Controls, opts: Program
   const user = opts.user === undefined ? undefined : checkUser(opts.user);
   const limit = milliseconds('requestTimeoutMs', opts.requestTimeoutMs ?? envd.config.requestTimeoutMs);
   const watchdog = watchdogIn(opts);
-  const control = controlled(opts.signal ?? envd.config.signal);
   const startedAt = performance.now();
-  const { attached, marker, gap } = await dispatch(envd, {
-    process,
-    ...(opts.pty ? { pty: { size: opts.pty } } : {}),
-    stdin: opts.stdin,
-    user,
-    timeoutMs,
-    requestTimeoutMs: limit,
-    watchdog,
-    signal: control.signal,
+  return controlling(opts.signal ?? envd.config.signal, async (control) => {
+    const { attached, marker, gap } = await dispatch(envd, {
+      process,
+      ...(opts.pty ? { pty: { size: opts.pty } } : {}),
+      stdin: opts.stdin,
+      user,
+      timeoutMs,
+      requestTimeoutMs: limit,
+      watchdog,
+      signal: control.signal,
+    });
+    const known = { envd, pid: attached.pid, marker, timeoutMs, watching: false, startedAt, reattachments, watchdog };
+    return new CommandHandle(sourceOf(known, attached, control, controls, gap), control, sinks);
   });
-  const known = { envd, pid: attached.pid, marker, timeoutMs, watching: false, startedAt, reattachments, watchdog };
-  return new CommandHandle(sourceOf(known, attached, control, controls, gap), control, sinks);
 }
 
 /** Follows a process that runs. */
@@ -230,22 +233,24 @@ export async function connectTo(
   const sinks = sinksOf(opts);
   const reattachments = whole('reattachments', opts.reattachments ?? REATTACHMENTS, 0);
   const watchdog = watchdogIn(opts);
-  const control = controlled(opts.signal ?? envd.config.signal);
   const action = `connect to process ${pid}`;
   const startedAt = performance.now();
   const { requestTimeoutMs } = opts;
-  try {
-    const attached = await attach(envd, pid, { action, timeoutMs, signal: control.signal, requestTimeoutMs, watchdog });
-    const known: Omit<Known, 'signal'> = { envd, pid, timeoutMs, watching: true, startedAt, reattachments, watchdog };
-    return new CommandHandle(sourceOf(known, attached, control, controls), control, sinks);
-  } catch (error) {
-    if (control.signal.aborted) throw control.signal.reason;
-    if (error instanceof Refusal) throw await envd.afterLoss(rpcError(action, error));
-    if (error instanceof Cut || error instanceof Closed) {
-      throw await envd.afterLoss(new ConnectionLostError(`could not ${action}: ${error.message}`));
+  return controlling(opts.signal ?? envd.config.signal, async (control) => {
+    const { signal } = control;
+    try {
+      const attached = await attach(envd, pid, { action, timeoutMs, signal, requestTimeoutMs, watchdog });
+      const known: Omit<Known, 'signal'> = { envd, pid, timeoutMs, watching: true, startedAt, reattachments, watchdog };
+      return new CommandHandle(sourceOf(known, attached, control, controls), control, sinks);
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      if (error instanceof Refusal) throw await envd.afterLoss(rpcError(action, error));
+      if (error instanceof Cut || error instanceof Closed) {
+        throw await envd.afterLoss(new ConnectionLostError(`could not ${action}: ${error.message}`));
+      }
+      throw error;
     }
-    throw error;
-  }
+  });
 }
 
 function sourceOf(

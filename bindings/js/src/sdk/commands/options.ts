@@ -142,8 +142,24 @@ export function reachOf(envd: Envd, opts: FollowOpts & { user?: string | undefin
   };
 }
 
-/** A controller that another signal aborts, too. */
-export function controlled(signal: AbortSignal | undefined): AbortController {
+/**
+ * Makes what a controller ends that another signal aborts, too. Where nothing is made it is aborted, so that nothing is left on that
+ * signal, which may live as long as the process.
+ */
+export async function controlling<T>(
+  signal: AbortSignal | undefined,
+  make: (control: AbortController) => Promise<T>,
+): Promise<T> {
+  const control = controlled(signal);
+  try {
+    return await make(control);
+  } catch (error) {
+    control.abort();
+    throw error;
+  }
+}
+
+function controlled(signal: AbortSignal | undefined): AbortController {
   const control = new AbortController();
   if (signal?.aborted) control.abort(signal.reason);
   else signal?.addEventListener('abort', () => control.abort(signal.reason), { once: true, signal: control.signal });

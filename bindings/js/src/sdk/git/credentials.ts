@@ -6,7 +6,7 @@
 
 import type { Commands } from '../commands/commands.ts';
 import { type CommandResult, InvalidArgumentError, UnsupportedError } from '../errors.ts';
-import { without } from '../masked.ts';
+import { masked, without } from '../masked.ts';
 import { hide } from '../runtime.ts';
 import { quote } from '../shell.ts';
 import { at, failure, git, runProgram } from './run.ts';
@@ -71,9 +71,12 @@ export function split(text: string): SplitUrl {
   try {
     url = new URL(text);
   } catch {
+    // It may hold a password, which git would be given, and repeat.
+    if (/^https?:/i.test(text)) throw unreadable();
     return { plain: text };
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return { plain: text };
+  if (url.hash.includes('@')) throw unreadable();
   const name = decoded(url.username);
   // Git would keep a token, as it keeps names.
   const user = url.password === '' ? userOfToken(name) : undefined;
@@ -82,6 +85,12 @@ export function split(text: string): SplitUrl {
   url.username = '';
   url.password = '';
   return { plain: url.href, url, credentials };
+}
+
+function unreadable(): InvalidArgumentError {
+  return new InvalidArgumentError(
+    'url: it cannot be read as a URL; in a name or a password "#" is %23, "/" is %2F, "?" is %3F, "@" is %40',
+  );
 }
 
 /** A part of a URL without its escapes; what is none stays. */
@@ -120,7 +129,7 @@ export async function gitAs(
   const helper = ['-c', 'credential.helper=', '-c', `credential.${url.origin}.helper=${HELPER}`];
   try {
     const program = ['/bin/bash', '-c', FEED, 'git', 'git', ...helper, ...args];
-    return fed(action, await runProgram(commands, program, opts, credentials));
+    return fed(action, await runProgram(commands, program, opts, credentials), credentials);
   } catch (error) {
     throw without(error, credentials.password);
   }
@@ -170,14 +179,22 @@ async function storeIn(
   const action = 'store the credentials';
   try {
     const program = ['/bin/bash', '-c', STORE, 'git', file, protocol, host];
-    return fed(action, await runProgram(commands, program, opts, credentials));
+    return fed(action, await runProgram(commands, program, opts, credentials), credentials);
   } catch (error) {
     throw without(error, credentials.password);
   }
 }
 
-function fed(action: string, result: CommandResult): CommandResult {
-  if (result.exitCode === 0) return result;
+/** What came of a program that was fed credentials. */
+export function fed(action: string, given: CommandResult, { password }: Credentials): CommandResult {
+  if (given.exitCode === 0) return given;
+  // What git printed is part of the error, too.
+  const result = {
+    ...given,
+    stdout: masked(given.stdout, password),
+    stderr: masked(given.stderr, password),
+    error: given.error && masked(given.error, password),
+  };
   if (result.exitCode !== 125 && result.exitCode !== 127) throw failure(action, result);
   throw new UnsupportedError(`could not ${action}: git could not be given the credentials: ${result.stderr.trim()}`);
 }

@@ -285,6 +285,7 @@ export class Sandbox extends SandboxApi {
     this.mcpToken ??= (await this.files.exists('/etc/mcp-gateway/.token', { user: 'root' }))
       ? (await this.files.read('/etc/mcp-gateway/.token', { user: 'root' })).trim()
       : undefined;
+    hide(this, 'mcpToken');
     return this.mcpToken;
   }
 
