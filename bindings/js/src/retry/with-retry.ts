@@ -95,14 +95,17 @@ export function withRetry(fetch?: typeof globalThis.fetch, options: RetryOptions
     const began = now();
     const total = timeouts.requestTimeoutMs;
     let earlier: readonly Attempt[] = [];
+    // A stream takes as long as its source does, and has no deadline.
+    let streaming = 0;
     for (let [hops, request] = [0, first] as [number, Given]; ; hops += 1) {
       const passed = Math.max(0, now() - began);
       const plain = requestOf(request);
-      if (total !== 0 && passed >= total) {
+      const counted = passed - streaming;
+      if (total !== 0 && counted >= total) {
         const late = `${plain.method} ${shown(plain.url)}: ${total} ms had passed (requestTimeoutMs) when it was redirected`;
         throw withHistory(new DOMException(late, 'TimeoutError'), earlier);
       }
-      const response = await call(send, plain, total === 0 ? 0 : total - passed).catch((error: unknown) => {
+      const response = await call(send, plain, total === 0 ? 0 : total - counted).catch((error: unknown) => {
         // The caller's own reason is not ours to change.
         throw hops === 0 ? error : withEarlier(error, earlier, passed / 1000, plain.signal?.aborted !== true);
       });
@@ -111,6 +114,7 @@ export function withRetry(fetch?: typeof globalThis.fetch, options: RetryOptions
         Object.defineProperty(response, 'redirected', { value: true, configurable: true });
       }
       earlier = attemptsOf(response);
+      if (plain.body === 'stream') streaming += Math.max(0, now() - began) - passed;
       const next = await redirected(request, plain, response, hops).catch((error: unknown) => {
         discard(response);
         throw withHistory(error, earlier);

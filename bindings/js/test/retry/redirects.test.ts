@@ -60,6 +60,29 @@ describe('an answer that redirects', () => {
     expect(server.seen.map(({ body }) => body)).toEqual(['as it was', 'as it was']);
   });
 
+  test('the time that a streamed body took is not counted where its answer redirects', async () => {
+    const server = await serve();
+    let time = 0;
+    const slow: typeof fetch = async (input, init) => {
+      const response = await globalThis.fetch(input, init);
+      time += init?.method === 'POST' ? 120_000 : 1_000;
+      return response;
+    };
+    const options = { ...quick, now: () => time, requestTimeoutMs: 60_000 };
+    const body = new ReadableStream({
+      start(stream) {
+        stream.enqueue(new TextEncoder().encode('large'));
+        stream.close();
+      },
+    });
+    const init: RequestInit & { duplex: 'half' } = { method: 'POST', body, duplex: 'half' };
+    const response = await withRetry(slow, options)(server.to(303, `${server.url}/end`), init);
+    expect([response.status, await response.text()]).toEqual([200, 'ok']);
+    // What is at hand has the deadline.
+    const late = withRetry(slow, options)(server.to(303, `${server.url}/end`), { method: 'POST', body: 'small' });
+    await expect(late).rejects.toThrow(/60000 ms had passed \(requestTimeoutMs\) when it was redirected/);
+  });
+
   test.each([301, 302, 303, 307, 308])(
     '%i to where nobody listens: what was carried out is not sent again',
     async (status) => {

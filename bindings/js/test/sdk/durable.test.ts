@@ -154,15 +154,20 @@ describe.skipIf(!available).each(transports)('durable commands over %s', (transp
   test('any client goes on from what was taken, also after the end, and one id is one command', async () => {
     await using sandbox = await Sandbox.create(local.opts);
     const id = 'job-1';
-    const script = 'echo once >> ran; echo one; sleep 0.3; echo two; exit 4';
+    const script = 'echo once >> ran; echo one; until [ -e go ]; do sleep 0.02; done; echo two; exit 4';
     const first = await sandbox.commands.run(script, { durable: true, background: true, id });
     expect(first.id).toBe(id);
-    for await (const event of first) if (event.type === 'stdout') break;
-    const offsets = first.offsets;
-    expect(offsets).toEqual({ stdout: 4, stderr: 0 });
+    let told: number | undefined;
+    for await (const event of first) {
+      if (event.type === 'stdout') told = event.offset;
+      if (event.type === 'stdout') break;
+    }
+    expect(told).toBe(4);
+    const offsets = { stdout: told ?? 0, stderr: 0 };
     await first.disconnect();
     const other = await Sandbox.connect(sandbox.sandboxId, local.opts);
     const rest = await other.commands.attach(id, { offsets });
+    await sandbox.files.write('go', '');
     await expect(rest.wait()).rejects.toMatchObject({ exitCode: 4, stdout: 'two\n' });
     const again = await other.commands.run('echo never', { durable: true, background: true, id });
     await expect(again.wait()).rejects.toMatchObject({ exitCode: 4, stdout: 'one\ntwo\n' });
@@ -171,6 +176,29 @@ describe.skipIf(!available).each(transports)('durable commands over %s', (transp
     await expect(other.commands.attach(id)).rejects.toBeInstanceOf(NotFoundError);
     expect(await other.commands.forget('no-such')).toBe(false);
     await expect(other.commands.attach('no-such')).rejects.toBeInstanceOf(NotFoundError);
+  });
+
+  test('after a call for input that was given up, what was added is told, and not taken for somebody else alone', async () => {
+    await using sandbox = await Sandbox.create(local.opts);
+    const opts = { durable: true, background: true, stdin: true, timeoutMs: 0 } as const;
+    const count = await sandbox.commands.run('until [ -e go ]; do sleep 0.02; done; wc -c', opts);
+    const controller = new AbortController();
+    const piece = 'x'.repeat(1 << 20);
+    // It is not read, and so what is sent waits sooner or later.
+    for (let isWaiting = false; !isWaiting; ) {
+      const given = count.sendStdin(piece, { signal: controller.signal });
+      const late = new Promise<boolean>((resolve) => setTimeout(resolve, 1000, true));
+      isWaiting = await Promise.race([given.then(() => false), late]);
+      if (isWaiting) controller.abort(new Error('mine'));
+      if (isWaiting) await expect(given).rejects.toThrow('mine');
+    }
+    await expect(count.sendStdin('more')).rejects.toThrow(/a call of this one that was given up, has added/);
+    const again = await sandbox.commands.attach(count.id ?? '');
+    await sandbox.files.write('go', '');
+    await again.sendStdin('more');
+    await again.closeStdin();
+    const read = Number((await outputs(again)).stdout.toString());
+    expect([4, piece.length * 8 < read]).toEqual([read % piece.length, true]);
   });
 
   test('input is added once, although its answers are lost, and ends', async () => {

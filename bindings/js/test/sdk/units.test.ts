@@ -360,3 +360,23 @@ test('no part of a password that holds @ is shown with its URL', () => {
   }
   expect(shown('https://h/a@b')).toBe('https://h/a@b');
 });
+
+test('an upload is given up while its source stands still, and the source is let go of', async () => {
+  const { files } = new Sandbox({ sandboxId: 'i0', envdVersion: '0.6.13', apiKey: 'k' });
+  for (const isLate of [true, false]) {
+    let cancelled = false;
+    const source = new ReadableStream({
+      start: (stream) => stream.enqueue(new Uint8Array(1)),
+      cancel: () => {
+        cancelled = true;
+      },
+    });
+    const controller = new AbortController();
+    const reason = new Error('mine');
+    if (!isLate) controller.abort(reason);
+    const upload = files.upload(source, 'f', { signal: controller.signal });
+    setTimeout(() => controller.abort(reason));
+    await expect(upload).rejects.toBe(reason);
+    expect(cancelled).toBe(true);
+  }
+});

@@ -4,12 +4,15 @@ import type { Envd } from '../envd/envd.ts';
 import type { Watchdog } from '../envd/stream.ts';
 import type { Marker } from './dispatch.ts';
 
-/** What happens in a command, in the order in which it was told. */
+/**
+ * What happens in a command, in the order in which it was told. `offset`, of durable commands: how many bytes of this output there
+ * are up to the end of this piece.
+ */
 export type CommandEvent =
   /** Bytes of its standard output. */
-  | { readonly type: 'stdout'; readonly data: Uint8Array }
+  | { readonly type: 'stdout'; readonly data: Uint8Array; readonly offset?: number }
   /** Bytes of its standard error. */
-  | { readonly type: 'stderr'; readonly data: Uint8Array }
+  | { readonly type: 'stderr'; readonly data: Uint8Array; readonly offset?: number }
   /** Bytes of its terminal. */
   | { readonly type: 'pty'; readonly data: Uint8Array }
   /** Its stream was cut and attached to again; what it wrote in between is lost. */

@@ -98,7 +98,11 @@ export class CommandHandle {
     return this.source.id;
   }
 
-  /** How many bytes of a durable command's outputs were told. Who keeps these can go on from there, also elsewhere. */
+  /**
+   * How many bytes of a durable command's outputs were told to this handle. Who keeps these can go on from there, also elsewhere.
+   *
+   * An iterator may lag behind: up to a MiB waits for it. Who goes on after what it gave keeps the `offset` of its last event.
+   */
   get offsets(): Offsets | undefined {
     return this.source.offsets?.();
   }

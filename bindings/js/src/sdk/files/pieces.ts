@@ -1,5 +1,6 @@
 /** A stream that is read by numbers of bytes. */
 
+import { ABORTED, orAborted } from '../../retry/clock.ts';
 import { InvalidArgumentError } from '../errors.ts';
 import { view } from './data.ts';
 
@@ -11,7 +12,11 @@ export class Pieces {
   /** How many were taken. */
   taken = 0;
 
-  constructor(stream: ReadableStream) {
+  /** @param signal what ends the wait for a stream that stands still */
+  constructor(
+    stream: ReadableStream,
+    private readonly signal?: AbortSignal,
+  ) {
     if (stream.locked) throw new InvalidArgumentError('data: the stream is being read by somebody else, or was');
     this.reader = stream.getReader();
   }
@@ -70,7 +75,9 @@ export class Pieces {
       return piece;
     }
     if (this.ended) return undefined;
-    const { done, value } = await this.reader.read();
+    const read = await orAborted(this.reader.read(), this.signal);
+    if (read === ABORTED) throw this.signal?.reason;
+    const { done, value } = read;
     if (!done) return typeof value === 'string' ? new TextEncoder().encode(value) : view(value);
     this.ended = true;
     return undefined;

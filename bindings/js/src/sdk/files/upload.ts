@@ -106,8 +106,10 @@ export class Uploads {
 
   /** A stream, which can be read once: part by part it may be cut as often as a file. */
   private async stream(from: ReadableStream, path: string, opts: FilesystemTransferOpts): Promise<WriteInfo> {
-    const pieces = new Pieces(from);
+    const signal = this.signal(opts);
+    const pieces = new Pieces(from, signal);
     try {
+      signal?.throwIfAborted();
       const first = await pieces.take(PART);
       if (first.length < PART) {
         const written = await this.write(path, () => first, opts);

@@ -144,8 +144,9 @@ class Input {
     let at = 0;
     do {
       const piece = data.subarray(at, at + INPUT_PIECE);
-      await spool.feed(this.at, piece, last, signalOf(spool, opts.signal));
-      this.at += piece.length;
+      await spool.feed(this.at, piece, last, signalOf(spool, opts.signal), () => {
+        this.at += piece.length;
+      });
       at += piece.length;
     } while (at < data.length);
   }

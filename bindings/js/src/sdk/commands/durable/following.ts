@@ -98,7 +98,7 @@ export class Following {
           case 'piece':
             this.inVain = 0;
             this.known[said.output] += said.data.length;
-            yield { type: said.output, data: said.data };
+            yield { type: said.output, data: said.data, offset: this.known[said.output] };
             break;
           case 'more':
             this.close();

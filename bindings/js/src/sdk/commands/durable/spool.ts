@@ -133,11 +133,22 @@ export class Spool {
     throw this.refused(action, said);
   }
 
-  /** Adds input at an offset; returns when little enough of it waits for the command to read. */
-  async feed(offset: number, input: Uint8Array<ArrayBuffer>, last: boolean, signal: AbortSignal): Promise<void> {
+  /**
+   * Adds input at an offset; returns when little enough of it waits for the command to read.
+   *
+   * @param accepted called when it is there, whatever becomes of the wait
+   */
+  async feed(
+    offset: number,
+    input: Uint8Array<ArrayBuffer>,
+    last: boolean,
+    signal: AbortSignal,
+    accepted: () => void,
+  ): Promise<void> {
     const action = `write to the durable command ${this.id}`;
     const args = [String(offset), String(input.length), randomHex(8), last ? '1' : '0'];
     let said = await this.change(action, { mode: 'feed', args, input }, signal);
+    if (said.type === 'done' || said.type === 'waits') accepted();
     const end = String(offset + input.length);
     while (said.type === 'waits') said = await this.change(action, { mode: 'fed', args: [end] }, signal);
     if (said.type !== 'done') throw this.refused(action, said);
@@ -160,7 +171,7 @@ export class Spool {
         return new InvalidArgumentError(`could not ${action}: it was started without a standard input (stdin)`);
       case 'conflict':
         return new SandboxError(
-          `could not ${action}: somebody else has written to its input meanwhile; attach to it again`,
+          `could not ${action}: another client, or a call of this one that was given up, has added to its input meanwhile; attach to it again`,
         );
       case 'unstarted':
         return new CommandLostError(
