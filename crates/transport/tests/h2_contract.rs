@@ -350,4 +350,5 @@ async fn a_reset_without_error_after_the_answer_is_told_to_the_upload_only() {
     let reset = timeout(LONG, poll_fn(|cx| upload.poll_reset(cx))).await.unwrap();
     assert_eq!(reset.unwrap(), Reason::NO_ERROR);
     assert_eq!(body.data().await.unwrap().unwrap(), "too large");
+    assert!(body.data().await.is_none() && body.trailers().await.unwrap().is_none());
 }

@@ -201,3 +201,29 @@ async fn dropped_calls_and_responses_free_their_streams() {
     }
     assert_eq!(peer.connections(), 1);
 }
+
+/// A server may answer before it has the request's body, and say nothing of the rest (RFC 9113 §8.1). With the call the stream ends.
+#[tokio::test]
+async fn an_early_answer_to_a_large_body_frees_its_stream() {
+    let peer = Peer::start(|_, mut socket| async move {
+        // SETTINGS_MAX_CONCURRENT_STREAMS = 1.
+        frames::accept(&mut socket, &[0, 3, 0, 0, 0, 1]).await;
+        let first = frames::next_request(&mut socket).await.unwrap();
+        frames::ok(&mut socket, first).await;
+        let mut is_reset = false;
+        while let Some(frame) = frames::read(&mut socket).await {
+            is_reset |= frame.kind == frames::RST_STREAM && frame.stream == first;
+            if frame.kind == frames::HEADERS {
+                assert!(is_reset, "a second stream was opened beside the first");
+                frames::ok(&mut socket, frame.stream).await;
+            }
+        }
+    })
+    .await;
+    let client = Client::builder().http_version(HttpVersion::Http2).max_connections(1).build();
+    let options = || CallOptions::new().request_timeout(std::time::Duration::from_secs(20));
+    for body in [vec![7; 100_000], vec![7; 10]] {
+        let answer = client.send_collected(post(&peer, Body::from(body)), options()).await.unwrap();
+        assert_eq!(answer.status(), 200);
+    }
+}

@@ -154,6 +154,27 @@ async fn a_reset_with_another_code_is_never_a_replay() {
     }
 }
 
+/// A reset without error ends an upload, and no answer: that is cut.
+#[tokio::test]
+async fn an_answer_that_a_reset_without_error_cuts_is_not_whole() {
+    for status in [200, 421, 425] {
+        for method in [Method::POST, Method::GET] {
+            let reset = Rule::at(Moment::AnswerBody(1)).attempt(1).does(Fault::ResetStream(ErrorCode::NO_ERROR));
+            let begun = Fault::answer(Answer::status(status).text("begun, and cut"));
+            let server = serve(Script::new().rule(reset).rule(Rule::at(Moment::Processed).attempt(1).does(begun))).await;
+            let answer = call(&http2().build(), request(&server, method.clone(), "a", Payload::Bytes(9))).await;
+            let tries = server.log().tries("a").len();
+            if method == Method::GET && status == 200 {
+                assert_eq!((answer.unwrap().status().as_u16(), tries), (200, 2));
+            } else if method == Method::POST {
+                let error = answer.unwrap_err();
+                assert!(matches!(error.outcome(), Some(Outcome::Responded(_))), "{status}: {error}");
+                assert!(error.may_have_been_processed() && tries == 1, "{status}: {error}");
+            }
+        }
+    }
+}
+
 /// After the answer has begun REFUSED_STREAM is as late as any other code.
 #[tokio::test]
 async fn a_refusal_after_the_answer_began_is_none() {

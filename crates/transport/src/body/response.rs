@@ -146,10 +146,8 @@ impl ResponseBody {
                             }
                             return Poll::Ready(Some(Ok(Frame::data(data))));
                         }
-                        // The whole response came before: the server only stops an upload (RFC 9113 §8.1).
-                        Some(Err(e)) if e.is_reset() && e.reason() == Some(h2::Reason::NO_ERROR) => {
-                            return Poll::Ready(None);
-                        }
+                        // Whatever the code: after a whole response, as where the server only stops an upload (RFC 9113
+                        // §8.1), `h2` tells the end.
                         Some(Err(e)) => return Poll::Ready(Some(Err(BodyErrorKind::Cut(e.into())))),
                         None => *data_ended = true,
                     }

@@ -46,7 +46,7 @@ impl Drop for Reader {
 }
 
 impl AttemptBody {
-    pub(super) fn bytes(bytes: Option<Bytes>) -> Self {
+    pub(crate) fn bytes(bytes: Option<Bytes>) -> Self {
         Self { kind: View::Bytes(bytes) }
     }
 

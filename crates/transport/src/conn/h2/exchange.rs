@@ -34,6 +34,10 @@ pub(crate) struct Exchange {
     permit: Option<Permit>,
 }
 
+/// Bodies up to this many bytes are given to `h2` at once, whatever the windows are. Of a larger one an early answer could leave
+/// so much queued that the stream was not over when its slot is handed on.
+const AT_ONCE: usize = 16_384;
+
 type Upload = Pin<Box<dyn Future<Output = Result<(), UploadError>> + Send>>;
 
 impl Exchange {
@@ -51,6 +55,7 @@ impl Exchange {
         }
         let upload: Option<Upload> = match body.into_whole() {
             Ok(None) => None,
+            Ok(Some(bytes)) if bytes.len() > AT_ONCE => Some(Box::pin(upload(AttemptBody::bytes(Some(bytes)), stream))),
             Ok(Some(bytes)) => {
                 if let Err(error) = stream.send_data(bytes, true) {
                     // The response tells more: a refusal, a reset, or an answer that came before the body.

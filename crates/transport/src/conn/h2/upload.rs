@@ -4,6 +4,7 @@ use std::future::poll_fn;
 
 use bytes::Bytes;
 use h2::{Reason, SendStream};
+use http_body::Body as _;
 use http_body_util::BodyExt;
 
 use crate::body::{AttemptBody, BoxError};
@@ -33,7 +34,12 @@ pub(super) async fn upload(mut body: AttemptBody, mut stream: SendStream<Bytes>)
                 return Err(UploadError::Source(error));
             }
             Some(Ok(frame)) => match frame.into_data() {
-                Ok(data) => send_data(&mut stream, data).await?,
+                Ok(data) => {
+                    send_data(&mut stream, data, body.is_end_stream()).await?;
+                    if body.is_end_stream() {
+                        return Ok(());
+                    }
+                }
                 Err(frame) => {
                     if let Ok(trailers) = frame.into_trailers() {
                         return stream.send_trailers(trailers).map_err(|_| UploadError::Stream);
@@ -44,14 +50,23 @@ pub(super) async fn upload(mut body: AttemptBody, mut stream: SendStream<Bytes>)
     }
 }
 
-async fn send_data(stream: &mut SendStream<Bytes>, mut data: Bytes) -> Result<(), UploadError> {
+/// The most that a window is asked for at once, in bytes. `h2` takes no more than 2 GiB.
+const PIECE: usize = 1 << 20;
+
+/// Sends a piece of a body; `ends`: its last.
+async fn send_data(stream: &mut SendStream<Bytes>, mut data: Bytes, ends: bool) -> Result<(), UploadError> {
     while !data.is_empty() {
-        stream.reserve_capacity(data.len());
+        stream.reserve_capacity(data.len().min(PIECE));
         let granted = match poll_fn(|cx| stream.poll_capacity(cx)).await {
             Some(Ok(granted)) => granted.min(data.len()),
             Some(Err(_)) | None => return Err(UploadError::Stream),
         };
-        stream.send_data(data.split_to(granted), false).map_err(|_| UploadError::Stream)?;
+        let piece = data.split_to(granted);
+        let is_last = ends && data.is_empty();
+        stream.send_data(piece, is_last).map_err(|_| UploadError::Stream)?;
+        if is_last {
+            return Ok(());
+        }
     }
-    Ok(())
+    if ends { stream.send_data(data, true).map_err(|_| UploadError::Stream) } else { Ok(()) }
 }
