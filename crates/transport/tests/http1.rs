@@ -410,3 +410,32 @@ async fn a_connection_that_changed_its_protocol_is_the_callers_and_not_used_agai
     assert_eq!((next.status().as_u16(), peer.connections()), (200, 2));
     connection.shutdown().await.unwrap();
 }
+
+/// A server may answer before it has the request's body (RFC 9112 §9.3). What goes on being sent is in nobody's way.
+#[tokio::test]
+async fn a_connection_that_still_sends_a_body_after_the_answer_is_not_used_again() {
+    let peer = Peer::start(|_, mut socket| async move {
+        while read_request(&mut socket).await.is_some() {
+            answer(&mut socket, OK).await;
+        }
+    })
+    .await;
+    let client = Client::builder().http_version(HttpVersion::Http1).max_connections(1).build();
+    let options = || CallOptions::new().request_timeout(Duration::from_secs(20));
+    let first = futures_util::stream::once(async { Ok(http_body::Frame::data(bytes::Bytes::from_static(b"begun"))) });
+    let pieces = futures_util::StreamExt::chain(first, futures_util::stream::pending::<Result<_, BoxError>>());
+    let source = Arc::new(());
+    let watched = Arc::downgrade(&source);
+    let body =
+        Body::stream(http_body_util::StreamBody::new(Box::pin(futures_util::StreamExt::inspect(pieces, move |_| {
+            let _ = &source;
+        }))));
+    let request = Request::put(peer.url("/")).body(body).unwrap();
+    assert_eq!(client.send_collected(request, options()).await.unwrap().status(), 200);
+    assert_eq!(client.send_collected(get(peer.url("/")), options()).await.unwrap().status(), 200);
+    assert_eq!(client.send_collected(post(peer.url("/")), options()).await.unwrap().status(), 200);
+    assert_eq!(peer.connections(), 2);
+    while watched.strong_count() > 0 {
+        tokio::task::yield_now().await;
+    }
+}

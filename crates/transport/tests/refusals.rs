@@ -161,7 +161,8 @@ async fn an_answer_that_a_reset_without_error_cuts_is_not_whole() {
         for method in [Method::POST, Method::GET] {
             let reset = Rule::at(Moment::AnswerBody(1)).attempt(1).does(Fault::ResetStream(ErrorCode::NO_ERROR));
             let begun = Fault::answer(Answer::status(status).text("begun, and cut"));
-            let server = serve(Script::new().rule(reset).rule(Rule::at(Moment::Processed).attempt(1).does(begun))).await;
+            let server =
+                serve(Script::new().rule(reset).rule(Rule::at(Moment::Processed).attempt(1).does(begun))).await;
             let answer = call(&http2().build(), request(&server, method.clone(), "a", Payload::Bytes(9))).await;
             let tries = server.log().tries("a").len();
             if method == Method::GET && status == 200 {

@@ -1,22 +1,29 @@
 //! HTTP/1.1 connections: one exchange at a time, kept alive between them.
 
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use tokio::task::AbortHandle;
 
 use oncebox_policy::Cause;
 
 use super::Failure;
-use crate::body::AttemptBody;
+use crate::body::{AttemptBody, BoxError};
 use crate::io::{Observed, Protocol, Stream, Wire};
 use crate::pool::Counted;
 
 /// An idle HTTP/1.1 connection.
 pub(crate) struct H1Connection {
-    sender: http1::SendRequest<AttemptBody>,
+    sender: http1::SendRequest<Sending>,
+    driver: AbortHandle,
+    /// There as long as the newest request's body is being sent.
+    sending: Weak<()>,
     wire: Arc<Wire>,
     id: u64,
     reused: bool,
@@ -31,13 +38,14 @@ impl H1Connection {
         let (io, wire) = Observed::new(socket, Protocol::Http1);
         let (sender, driver) = http1::Builder::new().preserve_header_case(false).handshake(TokioIo::new(io)).await?;
         // Ends when the connection does or changes its protocol, or when the sender and the response body are dropped.
-        tokio::spawn(async move {
+        let driver = tokio::spawn(async move {
             if let Err(error) = driver.with_upgrades().await {
                 tracing::debug!(connection = id, %error, "HTTP/1.1 connection ended with an error");
             }
             drop(counted);
         });
-        Ok(Self { sender, wire, id, reused: false, switched: false })
+        let driver = driver.abort_handle();
+        Ok(Self { sender, driver, sending: Weak::new(), wire, id, reused: false, switched: false })
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -47,6 +55,16 @@ impl H1Connection {
     /// Whether it is known to take no request any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.switched || self.wire.ended() || self.sender.is_closed()
+    }
+
+    /// Gives it up where a request's body is still being sent, although the response has ended: `hyper` would go on with that, and
+    /// a further request would wait for it. `None` then.
+    pub(crate) fn if_sent(self) -> Option<Self> {
+        if !self.switched && self.sending.strong_count() > 0 {
+            self.driver.abort();
+            return None;
+        }
+        Some(self)
     }
 
     /// Sends a request and waits for the response's head. Once its body has ended, the connection may be used again.
@@ -61,6 +79,9 @@ impl H1Connection {
         if let Err(error) = self.sender.ready().await {
             return Err(self.unsent(error));
         }
+        let is_sending = Arc::new(());
+        self.sending = Arc::downgrade(&is_sending);
+        let request = request.map(|body| Sending { body, _is_sending: is_sending });
         match self.sender.try_send_request(request).await {
             Ok(response) => {
                 self.reused = true;
@@ -81,6 +102,32 @@ impl H1Connection {
         } else {
             Failure::unserved("the connection ended before it served anything".into(), error)
         }
+    }
+}
+
+/// A request's body on its way. `hyper` drops it when all of it is written, or none is wanted any more.
+struct Sending {
+    body: AttemptBody,
+    _is_sending: Arc<()>,
+}
+
+impl http_body::Body for Sending {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, BoxError>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
     }
 }
 

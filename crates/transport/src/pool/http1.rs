@@ -218,7 +218,9 @@ impl Leased {
 impl Held for HeldHttp1 {
     fn finish(self: Box<Self>) {
         let Self { pool, connection, room } = *self;
-        pool.put_idle(connection);
+        if let Some(connection) = connection.if_sent() {
+            pool.put_idle(connection);
+        }
         // Whoever waits for room finds the connection there.
         drop(room);
     }
