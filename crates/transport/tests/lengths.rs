@@ -95,3 +95,14 @@ async fn a_wrong_length_of_bytes_at_hand_is_refused_before_anything_is_sent() {
     }
     assert!(server.log().connections().is_empty());
 }
+
+#[tokio::test]
+async fn a_stream_that_yields_nothing_for_ever_after_its_last_byte_holds_nobody_up() {
+    let server = serve(Script::default()).await;
+    let first = futures_util::stream::iter([Bytes::from_static(b"abc")]);
+    let pieces = futures_util::StreamExt::chain(first, futures_util::stream::repeat(Bytes::new()));
+    let frames = futures_util::StreamExt::map(pieces, |piece| Ok::<_, BoxError>(Frame::data(piece)));
+    let call = request(Method::POST, &server.url("/"), Some("3"), Body::stream(StreamBody::new(frames)));
+    let response = client(HttpVersion::Http1).send_collected(call, CallOptions::new()).await.unwrap();
+    assert_eq!((response.status().as_u16(), server.log().all_tries()[0].body_bytes), (200, 3));
+}

@@ -68,6 +68,14 @@ async fn connections_that_answer_after_their_goaway_have_served() {
     assert!(connections <= 150, "{connections} connections");
 }
 
+/// Bodies at hand that are larger than what goes out at once, so that most refusals come while they are being sent.
+#[tokio::test]
+async fn large_bodies_at_hand_survive_retirement() {
+    let server = serve(Script::retiring(5)).await;
+    let run = posts(&http2().build(), &server, 300, AT_ONCE, Payload::Bytes(100_000)).await;
+    run.assert_all_done_once(&server, 2);
+}
+
 /// First "no more soon", with the highest id there is, then the exact one. What was sent in between is processed.
 #[tokio::test]
 async fn a_goaway_in_two_phases_refuses_nothing() {

@@ -35,8 +35,9 @@ pub(super) async fn upload(mut body: AttemptBody, mut stream: SendStream<Bytes>)
             }
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(data) => {
-                    send_data(&mut stream, data, body.is_end_stream()).await?;
-                    if body.is_end_stream() {
+                    let ends = body.is_end_stream();
+                    send_data(&mut stream, data, ends).await?;
+                    if ends {
                         return Ok(());
                     }
                 }
@@ -55,6 +56,9 @@ const PIECE: usize = 1 << 20;
 
 /// Sends a piece of a body; `ends`: its last.
 async fn send_data(stream: &mut SendStream<Bytes>, mut data: Bytes, ends: bool) -> Result<(), UploadError> {
+    if data.is_empty() && ends {
+        return stream.send_data(data, true).map_err(|_| UploadError::Stream);
+    }
     while !data.is_empty() {
         stream.reserve_capacity(data.len().min(PIECE));
         let granted = match poll_fn(|cx| stream.poll_capacity(cx)).await {
@@ -62,11 +66,7 @@ async fn send_data(stream: &mut SendStream<Bytes>, mut data: Bytes, ends: bool) 
             Some(Err(_)) | None => return Err(UploadError::Stream),
         };
         let piece = data.split_to(granted);
-        let is_last = ends && data.is_empty();
-        stream.send_data(piece, is_last).map_err(|_| UploadError::Stream)?;
-        if is_last {
-            return Ok(());
-        }
+        stream.send_data(piece, ends && data.is_empty()).map_err(|_| UploadError::Stream)?;
     }
-    if ends { stream.send_data(data, true).map_err(|_| UploadError::Stream) } else { Ok(()) }
+    Ok(())
 }
