@@ -47,9 +47,11 @@ test.each(['pa#ss', 'pa/ss', 'pa?ss', '12#3'])(
   'a password %s that ends the URL before its host is not handed to git in an argument',
   async (password) => {
     const { git } = new Sandbox({ sandboxId: 'i0', envdVersion: '0.6.13', apiKey: 'k' });
-    const cloned = git.clone(`https://me:${password}@git.example/a.git`);
-    await expect(cloned).rejects.toThrow(/^url: it cannot be read as a URL/);
-    await expect(cloned).rejects.not.toThrow(password);
+    for (const scheme of ['https', 'HTTP', ' https']) {
+      const cloned = git.clone(`${scheme}://me:${password}@git.example/a.git`);
+      await expect(cloned).rejects.toThrow(/^url: it cannot be read as a URL/);
+      await expect(cloned).rejects.not.toThrow(password);
+    }
   },
 );
 

@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_password_that_ends_a_url_before_its_host_is_not_handed_to_git() {
         for password in ["pa#ss", "pa/ss", "pa?ss", "12#3"] {
-            for scheme in ["https", "HTTP"] {
+            for scheme in ["https", "HTTP", " https"] {
                 let error = split(&format!("{scheme}://me:{password}@git.example/a.git")).unwrap_err().to_string();
                 assert!(error.contains("url: it cannot be read as a URL") && !error.contains(password), "{error}");
             }

@@ -72,7 +72,7 @@ export function split(text: string): SplitUrl {
     url = new URL(text);
   } catch {
     // It may hold a password, which git would be given, and repeat.
-    if (/^https?:/i.test(text)) throw unreadable();
+    if (/^\s*https?:/i.test(text)) throw unreadable();
     return { plain: text };
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return { plain: text };
