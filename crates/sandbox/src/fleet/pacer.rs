@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::once::lock;
 
-/// Creates that are sent before the first answer tells anything.
+/// Creates that are under way at a time before the first answer tells anything.
 const FIRST: u32 = 10;
 
 /// How close to the server's rate this goes: its clock and ours differ, and others may use the same key.
@@ -29,7 +29,8 @@ const SLOWEST: f64 = 1.0 / 86_400.0;
 #[derive(Debug)]
 pub(crate) struct Pacer {
     state: Mutex<State>,
-    answered: Notify,
+    /// A create was answered, or ended.
+    changed: Notify,
 }
 
 #[derive(Debug)]
@@ -42,7 +43,8 @@ struct State {
     next: Instant,
     /// Answers so far.
     answers: u64,
-    sent: u32,
+    /// Creates under way.
+    places: u32,
     /// Answers in the running second, from which a rate is guessed.
     second: (Instant, u32),
     limited: u64,
@@ -57,29 +59,33 @@ impl Pacer {
                 is_named: false,
                 next: now,
                 answers: 0,
-                sent: 0,
+                places: 0,
                 second: (now, 0),
                 limited: 0,
             }),
-            answered: Notify::new(),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Waits until a create may begin: a few until the first answer, and then all.
+    pub(crate) async fn place(&self) -> Place<'_> {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            {
+                let mut state = lock(&self.state);
+                if state.answers > 0 || state.places < FIRST {
+                    state.places += 1;
+                    return Place(self);
+                }
+            }
+            changed.await;
         }
     }
 
     /// Waits until a create may be sent. Each that is sent takes its own turn, `random` in [0, 1) apart from the others.
     pub(crate) async fn turn(&self, random: f64) {
-        loop {
-            let answered = self.answered.notified();
-            tokio::pin!(answered);
-            answered.as_mut().enable();
-            {
-                let mut state = lock(&self.state);
-                if state.answers > 0 || state.sent < FIRST {
-                    state.sent = state.sent.saturating_add(1);
-                    break;
-                }
-            }
-            answered.await;
-        }
         // What was learnt while this waited holds for it, too.
         loop {
             let at = {
@@ -106,7 +112,7 @@ impl Pacer {
         let mut state = lock(&self.state);
         let now = Instant::now();
         state.answers += 1;
-        self.answered.notify_waiters();
+        self.changed.notify_waiters();
         if let Some(rate) = headers.and_then(rate_of) {
             state.rate = Some((rate * SHARE).max(SLOWEST));
             state.is_named = true;
@@ -142,6 +148,17 @@ impl Pacer {
     /// The rate that is kept, in creates a second.
     pub(crate) fn rate(&self) -> Option<f64> {
         lock(&self.state).rate
+    }
+}
+
+/// A create's place among those under way, until it ends: not each is sent, and what is not sent has no answer.
+#[derive(Debug)]
+pub(crate) struct Place<'a>(&'a Pacer);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.state).places -= 1;
+        self.0.changed.notify_waiters();
     }
 }
 

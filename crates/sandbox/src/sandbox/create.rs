@@ -193,6 +193,7 @@ impl CreateSandbox {
 
     /// The same at the pace of a fleet.
     pub(crate) async fn paced(mut self, pacer: &Arc<Pacer>) -> Result<Sandbox, Error> {
+        let _place = pacer.place().await;
         pacer.turn(self.client.transport().draw()).await;
         self.pacer = Some(Arc::clone(pacer));
         self.send().await

@@ -381,6 +381,36 @@ async fn a_full_spool_blocks_the_command_or_kills_it_as_asked() {
 }
 
 #[tokio::test]
+async fn what_was_read_of_one_output_makes_room_for_the_other() {
+    let host = Host::start().await;
+    let commands = host.sandbox.commands();
+    for when_full in [WhenFull::Block, WhenFull::Kill] {
+        let script = "head -c 900000 /dev/zero >&2; read line; head -c 200000 /dev/zero";
+        let spool = commands.durable(sh(script).stdin(true)).spool_limit(1 << 20).when_full(when_full);
+        let mut command = spool.await.unwrap();
+        let control = command.control();
+        let (mut out, mut err) = (0, 0);
+        loop {
+            match command.next().await.unwrap() {
+                Ok(CommandEvent::Stdout(bytes)) => out += bytes.len(),
+                Ok(CommandEvent::Stderr(bytes)) => err += bytes.len(),
+                Ok(CommandEvent::Exit(exit)) => {
+                    assert_eq!(exit.code, 0, "{when_full:?}: {exit:?}");
+                    break;
+                }
+                other => panic!("{when_full:?} after {out} and {err}: {other:?}"),
+            }
+            if (out, err) == (0, 900_000) {
+                control.send_stdin("on\n").await.unwrap();
+            }
+        }
+        assert_eq!((out, err), (200_000, 900_000), "{when_full:?}");
+    }
+    host.client.close().await;
+    host.server.stop().await;
+}
+
+#[tokio::test]
 async fn what_ended_a_day_ago_is_removed_and_what_runs_is_not() {
     let host = Host::start().await;
     let commands = host.sandbox.commands();

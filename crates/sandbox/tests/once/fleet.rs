@@ -66,6 +66,31 @@ async fn failures_are_values_and_lost_answers_are_adopted() {
 }
 
 #[tokio::test]
+async fn creates_that_are_never_sent_do_not_hold_up_those_after_them() {
+    let server = Server::start().await;
+    let client = server.client();
+    let intent = |number: usize| format!("{number:032x}");
+    let mut there = Vec::new();
+    for number in 0..12 {
+        there.push(oncebox::Sandbox::create(&client).intent(intent(number)).await.unwrap());
+    }
+    let fleet = |create: Box<dyn Fn(usize) -> oncebox::CreateSandbox + Send + Sync>| {
+        let run = client.fleet().create(create).run(12, |_, number| async move { Ok::<_, Error>(number) });
+        tokio::time::timeout(Duration::from_secs(60), run)
+    };
+    let of = client.clone();
+    let refused = fleet(Box::new(move |_| oncebox::Sandbox::create(&of).template(" "))).await.unwrap();
+    assert_eq!(refused.succeeded(), 0, "{refused}");
+    assert!(refused.results().iter().all(|(_, result)| result.as_ref().unwrap_err().to_string().contains("template")));
+    // Each is found before it is sent.
+    let of = client.clone();
+    let adopted = fleet(Box::new(move |number| oncebox::Sandbox::create(&of).intent(intent(number)))).await.unwrap();
+    assert_eq!((adopted.succeeded(), adopted.adopted()), (12, 12), "{adopted}");
+    assert!(client.close().await.is_empty());
+    assert!(server.alive().await.is_empty());
+}
+
+#[tokio::test]
 async fn a_fleet_that_is_dropped_leaves_nothing() {
     let server = Server::with_faults(json!({"rules": [{"on": ["create"], "fault": {"latency": [0.0, 0.2]}}]})).await;
     let client = server.client();

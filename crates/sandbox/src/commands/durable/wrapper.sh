@@ -85,27 +85,35 @@ _ob_trim() {
     done
 }
 
+# Whether there is room for more: a piece of either output.
+_ob_has_room() {
+    _ob_n=0
+    for _ob_x in $(stat -c %s o.1* e.1* 2>/dev/null || wc -c o.1* e.1* | grep -v total); do
+        case $_ob_x in *[!0-9]*) ;; *) _ob_n=$((_ob_n + _ob_x)) ;; esac
+    done
+    [ $((_ob_n + 2 * _ob_piece)) -le "$_ob_bound" ]
+}
+
 # From descriptor 3 into pieces of output $1. (Descriptor 0 of background jobs is /dev/null.)
 _ob_pump() {
     _ob_at=$_ob_base
     : >"$1.$_ob_at"
     while :; do
-        while :; do
-            _ob_n=0
-            for _ob_x in $(stat -c %s o.1* e.1* 2>/dev/null || wc -c o.1* e.1* | grep -v total); do
-                case $_ob_x in *[!0-9]*) ;; *) _ob_n=$((_ob_n + _ob_x)) ;; esac
-            done
-            [ $((_ob_n + 2 * _ob_piece)) -le "$_ob_bound" ] && break
+        while ! _ob_has_room; do
             if [ -e status ] || [ -e forgotten ]; then
                 exec cat <&3 >/dev/null
-            elif [ "$_ob_full" = kill ]; then
+            fi
+            # Of both: the other one's pump may have nothing to write, and so never look.
+            _ob_trim o
+            _ob_trim e
+            _ob_has_room && break
+            if [ "$_ob_full" = kill ]; then
                 : >full
                 _ob_kill 9
                 cat <&3 >/dev/null
                 : >"$1.end"
                 return
             fi
-            _ob_trim "$1"
             sleep 0.1
         done
         # What it reads it writes at once. Its count of reads tells whether it came to the end.
