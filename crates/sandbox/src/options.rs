@@ -48,7 +48,7 @@ impl CallOptions {
         self
     }
 
-    /// A header for every request, to the control plane and to sandboxes. Takes the place of one of this name that the client
+    /// A header for every request, to the control plane, to volumes and to sandboxes. Takes the place of one of this name that the client
     /// has for all requests. What runs in a sandbox may see it: a secret of the control plane's is an
     /// [`api_header`](Self::api_header).
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {

@@ -15,8 +15,7 @@ struct Server {
     heads: Arc<Mutex<Vec<String>>>,
 }
 
-const SANDBOX: &str =
-    r#"{"templateID":"base","sandboxID":"i1","clientID":"c","envdVersion":"0.6.13","envdAccessToken":"inside"}"#;
+const SANDBOX: &str = r#"{"templateID":"base","sandboxID":"i1","clientID":"c","envdVersion":"0.6.13","envdAccessToken":"inside","volumeID":"v1","name":"v","token":"volume"}"#;
 
 impl Server {
     async fn start() -> Self {
@@ -88,6 +87,33 @@ async fn headers_of_a_call_reach_the_sandbox_and_the_key_does_not() {
         // What runs in there sees neither; and what routes and lets in is not the caller's to replace.
         assert!(!head.contains("x-api") && !head.contains("k3y") && !head.contains("other"), "{head}");
         assert!(head.contains("x-access-token: inside") && !head.contains("mine"), "{head}");
+    }
+}
+
+#[tokio::test]
+async fn headers_for_all_requests_are_in_those_of_code_and_of_volumes_too() {
+    let server = Server::start().await;
+    let client = at(&server.url).volume_api_url(&server.url).header("x-all", "1").header("authorization", "mine");
+    let client = client.header("user-agent", "mine").header("x-access-token", "mine").api_header("x-api", "1");
+    let client = client.build().unwrap();
+    let sandbox = Sandbox::create(&client).await.unwrap();
+    let _ = sandbox.run_code("1").await;
+    let _ = sandbox.list_code_contexts().await;
+    let volume = oncebox::Volume::connect(&client, "v1").await.unwrap();
+    let _ = volume.entry("a").await;
+    let _ = volume.write_file("a", "b").await;
+    for (path, own) in [
+        ("/execute", "x-access-token: inside"),
+        ("/contexts", "x-access-token: inside"),
+        ("get /volumecontent/v1/path", "authorization: bearer volume"),
+        ("put /volumecontent/v1/file", "authorization: bearer volume"),
+    ] {
+        let head = server.head(path);
+        assert!(head.contains("x-all: 1") && head.contains(own) && head.contains("user-agent: oncebox"), "{head}");
+        assert!(
+            !head.contains("x-api") && !head.contains(&own.replace("inside", "mine").replace("bearer volume", "mine")),
+            "{head}"
+        );
     }
 }
 

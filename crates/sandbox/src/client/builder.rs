@@ -135,7 +135,7 @@ impl ClientBuilder {
         self
     }
 
-    /// A header for every request, to the control plane and to sandboxes. What runs in a sandbox may see it.
+    /// A header for every request, to the control plane, to volumes and to sandboxes. What runs in a sandbox may see it.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.given.headers.push((name.into(), value.into()));

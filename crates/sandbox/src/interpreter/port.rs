@@ -29,7 +29,9 @@ pub(super) struct Port {
 
 impl Port {
     pub(super) fn interpreter(sandbox: &Sandbox) -> Result<Self, Error> {
-        let (base, mut headers) = sandbox.at_port(INTERPRETER_PORT)?;
+        let (base, routing) = sandbox.at_port(INTERPRETER_PORT)?;
+        let mut headers = sandbox.client().headers();
+        headers.extend(routing);
         headers.insert(USER_AGENT, AGENT.clone());
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let mut add = |name, token: Option<&SecretString>, what| -> Result<(), Error> {

@@ -1,5 +1,7 @@
 //! Recipes from Dockerfiles, and as Dockerfiles.
 
+mod lines;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
@@ -15,6 +17,10 @@ const START_TIME: Duration = Duration::from_secs(20);
 
 /// Reads a Dockerfile's text.
 pub(super) fn read(text: &str) -> Result<Template, Error> {
+    let text = &lines::join(text).map_err(|line| {
+        let why = "it ends with two escape characters, which is not supported";
+        Error::invalid(format!("Dockerfile: line {line}: {why}"))
+    })?;
     let parsed = parse_dockerfile::parse(text).map_err(|error| Error::invalid(format!("Dockerfile: {error}")))?;
     let mut reader =
         Reader { text, arguments: BTreeMap::new(), entrypoint: None, command: None, user: false, workdir: false };
@@ -184,8 +190,7 @@ impl Reader<'_> {
     fn line(&self, command: &Command<'_>) -> String {
         match command {
             Command::Exec(words) => words.value.iter().map(|word| quote(&word.value)).collect::<Vec<_>>().join(" "),
-            // A line that goes on after a backslash is one line.
-            Command::Shell(line) => line.value.replace("\\\r\n", "").replace("\\\n", ""),
+            Command::Shell(line) => line.value.to_owned(),
             _ => String::new(),
         }
     }
@@ -313,6 +318,17 @@ mod tests {
     }
 
     #[test]
+    fn comments_among_the_lines_of_a_command_are_no_part_of_it() {
+        let text = "# escape=\\\nFROM a\nRUN one && \\ \n  # why two\n\n  two \\\n# three \\\n  | 'it''s'\nENV A=1 \\\n  # B\n  B=2\nCMD [\"a\", \\\n # b\n \"c\"]\n";
+        let plain = |kind: &str, args: &[&str]| (kind.to_owned(), args.iter().map(|&arg| arg.to_owned()).collect());
+        let expected = [plain("RUN", &["one &&   two   | 'it''s'"]), plain("ENV", &["A", "1", "B", "2"])];
+        assert_eq!(steps(text)[2..4], expected);
+        assert_eq!(read(text).unwrap().start_build(false, &[]).start_cmd.unwrap(), "a c");
+        let text = "# escape=`\nFROM a\nRUN dir C:\\`\n  # all`\n  x\nRUN y\\\nUSER u\n";
+        assert_eq!(steps(text)[2..5], [plain("RUN", &["dir C:\\  x"]), plain("RUN", &["y\\"]), plain("USER", &["u"])]);
+    }
+
+    #[test]
     fn what_has_no_place_in_a_template_is_named_with_its_line() {
         for (text, words) in [
             ("", "Dockerfile"),
@@ -324,6 +340,8 @@ mod tests {
             ("FROM a\nADD https://e.com/x /y", "not from URLs"),
             ("FROM a\nONBUILD RUN x", "line 2: this instruction"),
             ("FROM a\nENV A='b", "a quote is not closed"),
+            ("FROM a\nRUN a \\\n # b\n\n c\nONBUILD RUN x", "line 6: this instruction"),
+            ("FROM a\nRUN a\\\\\nRUN b", "line 2: it ends with two escape characters"),
             ("FROM a\nNONSENSE x", "line"),
         ] {
             let error = read(text).unwrap_err().to_string();

@@ -71,6 +71,7 @@ impl<'a> Content<'a> {
         let mut request =
             Request::builder().method(self.operation.method.clone()).uri(uri).body(body).map_err(|e| wrong(&e))?;
         let headers = request.headers_mut();
+        *headers = volume.client.headers();
         headers.insert(USER_AGENT, AGENT.clone());
         // What is compressed on the way has no length that could be checked.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
