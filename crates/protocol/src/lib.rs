@@ -61,7 +61,7 @@ mod error_body;
 pub mod openapi;
 mod operation;
 pub mod runtime_errors;
-mod secret_string;
+mod secret;
 mod table;
 mod wire;
 
@@ -87,5 +87,5 @@ pub mod envd;
 pub use error_body::{ErrorBody, ErrorCode, codes};
 pub use http::Method;
 pub use operation::{Operation, PathError, Plane, Repeat};
-pub use secret_string::SecretString;
+pub use secret::{SecretString, SecretValue};
 pub use table::Table;

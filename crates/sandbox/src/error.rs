@@ -2,6 +2,7 @@
 
 mod kind;
 mod make;
+mod masked;
 
 pub use kind::ErrorKind;
 

@@ -11,6 +11,7 @@ pub use remote::{GitClone, GitPull, GitPush, GitRemoteAdd};
 pub use status::{GitBranches, GitFileStatus, GitStatus};
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use crate::commands::CommandOutput;
@@ -40,13 +41,26 @@ use run::check;
 /// [`GitUpstream`](crate::ErrorKind::GitUpstream) where a branch has no upstream, [`CommandFailed`](crate::ErrorKind::CommandFailed) with
 /// git's own words for whatever else git says, [`Unsupported`](crate::ErrorKind::Unsupported) where there is no git; and those of
 /// [`Commands::run`](crate::Commands::run).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Git<'a> {
     sandbox: &'a Sandbox,
     envs: BTreeMap<String, String>,
     user: Option<String>,
     cwd: Option<String>,
     timeout: Option<Duration>,
+}
+
+impl fmt::Debug for Git<'_> {
+    // What variables hold may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Git")
+            .field("sandbox", &self.sandbox)
+            .field("envs", &self.envs.keys())
+            .field("user", &self.user)
+            .field("cwd", &self.cwd)
+            .field("timeout", &self.timeout)
+            .finish()
+    }
 }
 
 /// Which file of configuration is meant.

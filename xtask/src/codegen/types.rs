@@ -158,6 +158,9 @@ impl<'a> Generator<'a> {
                 format!("Vec<{}>", self.kind(items)?)
             }
             ("object", None) if schema.get("properties").is_none() => self.map(schema)?,
+            ("object", Some("password")) if schema.get("properties").is_none() => {
+                "BTreeMap<String, crate::SecretValue>".to_owned()
+            }
             ("object", None) => return Err("an object with properties must be a schema of its own".to_owned()),
             (kind, format) => {
                 return Err(format!("no Rust type for `{kind}` of format `{}`", format.unwrap_or("none")));

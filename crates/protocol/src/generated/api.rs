@@ -36,9 +36,10 @@ pub struct NewSandbox {
     /// Environment variables. Their values may be secrets, so they are never printed.
     #[serde(rename = "envVars", default, skip_serializing_if = "Option::is_none")]
     pub env_vars: Option<EnvVars>,
-    /// Configuration of the MCP gateway inside the sandbox.
+    /// Configuration of the MCP gateway inside the sandbox. It may hold secrets, so it is never
+    /// printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mcp: Option<serde_json::Map<String, serde_json::Value>>,
+    pub mcp: Option<BTreeMap<String, crate::SecretValue>>,
     /// The identities a sandbox may prove to others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iam: Option<SandboxIam>,
@@ -80,9 +81,10 @@ pub struct NewSandboxV1 {
     /// Environment variables. Their values may be secrets, so they are never printed.
     #[serde(rename = "envVars", default, skip_serializing_if = "Option::is_none")]
     pub env_vars: Option<EnvVars>,
-    /// Configuration of the MCP gateway inside the sandbox.
+    /// Configuration of the MCP gateway inside the sandbox. It may hold secrets, so it is never
+    /// printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mcp: Option<serde_json::Map<String, serde_json::Value>>,
+    pub mcp: Option<BTreeMap<String, crate::SecretValue>>,
     /// The identities a sandbox may prove to others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iam: Option<SandboxIam>,

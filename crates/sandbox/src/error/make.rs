@@ -11,6 +11,7 @@ use oncebox_transport::History;
 use oncebox_transport::policy::{Edge, Ledger, Outcome, Record, ReturnReason};
 
 use super::kind::{is_missing_route, kind_of_code, kind_of_status};
+use super::masked::{CUT, Secret, shown};
 use super::{Error, ErrorKind, Inner};
 use crate::commands::CommandOutput;
 
@@ -182,12 +183,16 @@ impl Error {
 
     /// Takes out a secret that a server may have repeated in its answer.
     pub(crate) fn without(self, secret: &str) -> Self {
-        let message = masked(&self.0.message, secret);
-        if message == self.0.message {
+        let secret = Secret::new(secret);
+        let message = secret.masked(&self.0.message);
+        let output = self.0.output.as_deref().and_then(|output| secret.masked_output(output));
+        let is_told = self.source().is_some_and(|source| secret.is_told(source));
+        if message == self.0.message && output.is_none() && !is_told {
             return self;
         }
         self.change(|inner| {
             inner.message = message;
+            inner.output = output.map(Box::new).or(inner.output.take());
             inner.source = None;
         })
     }
@@ -259,61 +264,9 @@ const MAX_WORDS: usize = 500;
 
 /// A server's words, of a length and in characters that do no harm on a terminal.
 fn readable(text: &str) -> String {
-    let mut shown = String::new();
-    for c in text.chars().take(MAX_WORDS) {
-        // Marks that turn the direction of writing can make a text say something else.
-        let harmful =
-            c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if harmful { shown.extend(c.escape_default()) } else { shown.push(c) }
-    }
+    let mut words: String = text.chars().take(MAX_WORDS).flat_map(shown).collect();
     if text.chars().nth(MAX_WORDS).is_some() {
-        shown.push('…');
+        words.push(CUT);
     }
-    shown
-}
-
-/// Secrets of so many letters are taken out wherever they stand.
-const TELLING: usize = 4;
-
-/// A text without a secret. One of a few letters is part of many words that have nothing to do with it: it is taken out where it
-/// stands for itself, so that the rest can be read.
-fn masked(text: &str, secret: &str) -> String {
-    const MASK: &str = "…";
-    if secret.is_empty() {
-        return text.to_owned();
-    }
-    if secret.chars().count() >= TELLING {
-        return text.replace(secret, MASK);
-    }
-    let (mut out, mut from) = (String::new(), 0);
-    for (at, _) in text.match_indices(secret) {
-        let before = text[..at].chars().next_back();
-        let after = text[at + secret.len()..].chars().next();
-        if [before, after].into_iter().flatten().any(char::is_alphanumeric) {
-            continue;
-        }
-        out.push_str(&text[from..at]);
-        out.push_str(MASK);
-        from = at + secret.len();
-    }
-    out + &text[from..]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_secret_of_a_few_letters_leaves_the_rest_to_be_read() {
-        for (text, secret, shown) in [
-            ("could not create a secret: value \"e\" is weak", "e", "could not create a secret: value \"…\" is weak"),
-            ("value=ab, not abc", "ab", "value=…, not abc"),
-            ("1: 11 1", "1", "…: 11 …"),
-            ("its value hunter2hunter2", "hunter2", "its value ……"),
-            ("ä?", "ä", "…?"),
-            ("any", "", "any"),
-        ] {
-            assert_eq!(masked(text, secret), shown);
-        }
-    }
+    words
 }

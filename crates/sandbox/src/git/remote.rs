@@ -1,5 +1,6 @@
 //! Repositories elsewhere: clone, push, pull, remotes.
 
+use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
@@ -15,7 +16,7 @@ use crate::error::{Error, ErrorKind};
 type Given = Option<Result<Credentials, Error>>;
 
 /// A clone about to be made: see [`Git::clone`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "nothing is done until this is awaited"]
 pub struct GitClone<'a> {
     git: Git<'a>,
@@ -28,7 +29,7 @@ pub struct GitClone<'a> {
 }
 
 /// A remote about to be added: see [`Git::remote_add`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "nothing is done until this is awaited"]
 pub struct GitRemoteAdd<'a> {
     git: Git<'a>,
@@ -37,6 +38,29 @@ pub struct GitRemoteAdd<'a> {
     url: String,
     fetch: bool,
     overwrite: bool,
+}
+
+impl fmt::Debug for GitClone<'_> {
+    // The URL may hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GitClone")
+            .field("git", &self.git)
+            .field("path", &self.path)
+            .field("branch", &self.branch)
+            .field("depth", &self.depth)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for GitRemoteAdd<'_> {
+    // As above.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GitRemoteAdd")
+            .field("git", &self.git)
+            .field("path", &self.path)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A push about to be made: see [`Git::push`].

@@ -123,7 +123,7 @@ impl CreateSandbox {
 
     /// Configuration of the MCP gateway inside the sandbox.
     pub fn mcp(mut self, servers: serde_json::Map<String, serde_json::Value>) -> Self {
-        self.more.mcp = Some(servers);
+        self.more.mcp = Some(servers.into_iter().map(|(name, value)| (name, value.into())).collect());
         self
     }
 

@@ -214,6 +214,12 @@ async fn a_server_that_wants_a_password_is_given_it_and_nobody_else_is() {
     let with_password = format!("http://{}:{}@{}", encode(USER), encode(PASSWORD), &server.url()["http://".len()..]);
     git.clone(with_password).path("third").await.unwrap();
     assert_eq!(git.remote_get("third", "origin").await.unwrap(), Some(server.url()));
+    let token = sandbox.git().env("TOKEN", PASSWORD);
+    let clone = token.clone(format!("http://{USER}:{PASSWORD}@h/r")).path("fourth");
+    let remote = token.remote_add("repo", "other", format!("http://{USER}:{PASSWORD}@h/r"));
+    let printed = format!("{clone:?} {remote:?}");
+    assert!(printed.contains("fourth") && printed.contains("other") && printed.contains("TOKEN"), "{printed}");
+    assert!(!printed.contains(PASSWORD), "{printed}");
     let left =
         sandbox.commands().run("grep -rF 'ss w0rd' . ; git config --list --show-origin | grep -F 'ss w0rd'").await;
     assert_eq!(left.unwrap().stdout_text(), "");

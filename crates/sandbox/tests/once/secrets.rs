@@ -184,6 +184,20 @@ async fn a_server_that_repeats_a_value_is_not_repeated() {
             }
         }
     }
+    // Of several lines, and where the server's words are too long to be shown.
+    let key = format!("-----BEGIN KEY-----\n{}\n{}\n-----END KEY-----\n", "Ab1+".repeat(16), "/Cd2".repeat(16));
+    for before in [0, 420, 470] {
+        let message = format!("{} {key} is no key", "x".repeat(before));
+        let (server, client) = server(json!([])).await;
+        let echo = json!({"status": {"code": 400, "body": {"code": 400, "message": message}}});
+        server.faults(json!({"rules": [{"on": ["createSecret"], "fault": echo}]})).await;
+        let error = Secret::create(&client, "new", key.as_str()).await.unwrap_err();
+        let told = format!("{error} {error:?}");
+        for part in ["-BEGIN", "Ab1+Ab1+", "/Cd2/Cd2", "-END"] {
+            assert!(!told.contains(part), "{before}: {told}");
+        }
+        assert!(told.contains("the server answered 400"), "{told}");
+    }
     let create = Secret::create(&server(json!([])).await.1, "mine", VALUE);
     assert!(!format!("{create:?}").contains(VALUE));
 }

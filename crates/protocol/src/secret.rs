@@ -1,7 +1,9 @@
-//! Text that is never printed.
+//! What is never printed.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use serde_json::Value;
 
 /// A credential on the wire: `Debug` hides it, there is no `Display`, and whoever wants it asks by name.
 ///
@@ -43,5 +45,37 @@ impl From<&str> for SecretString {
 impl fmt::Debug for SecretString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SecretString(…)")
+    }
+}
+
+/// Any JSON that may hold a credential: `Debug` hides it, there is no `Display`, and whoever wants it asks by name.
+///
+/// ```
+/// use oncebox_protocol::SecretValue;
+///
+/// let value = SecretValue::from(serde_json::json!({"token": "s3cret"}));
+/// assert_eq!(format!("{value:?}"), "SecretValue(…)");
+/// assert_eq!(value.expose()["token"], "s3cret");
+/// ```
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SecretValue(Value);
+
+impl SecretValue {
+    /// The JSON.
+    pub fn expose(&self) -> &Value {
+        &self.0
+    }
+}
+
+impl From<Value> for SecretValue {
+    fn from(value: Value) -> Self {
+        Self(value)
+    }
+}
+
+impl fmt::Debug for SecretValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretValue(…)")
     }
 }
