@@ -12,6 +12,9 @@ const TYPING_DELAY: Duration = Duration::from_millis(75);
 /// What typing may take besides.
 const TYPING_SLACK: Duration = Duration::from_secs(60);
 
+/// More than that between keys is a mistake; `xdotool` counts no longer than 71 minutes.
+const LONGEST_DELAY: Duration = Duration::from_secs(60 * 60);
+
 /// Types standard input, in no argument of any program; $1: milliseconds between keys. `xdotool` types what its locale knows,
 /// and a line's end as a key that no keyboard has.
 const TYPE: &str = r#"export LC_ALL=C.UTF-8
@@ -127,14 +130,17 @@ impl Desktop<'_> {
         self.write_with_delay(text, TYPING_DELAY).await
     }
 
-    /// As [`write`](Self::write), with so much time between keys, in whole milliseconds.
+    /// As [`write`](Self::write), with so much time between keys, in whole milliseconds, at most an hour.
     ///
     /// # Errors
     ///
-    /// As told at [`Desktop`].
+    /// As told at [`Desktop`]; [`InvalidArgument`](crate::ErrorKind::InvalidArgument) for a longer time.
     pub async fn write_with_delay(&self, text: &str, delay: Duration) -> Result<(), Error> {
         if text.contains('\0') {
             return Err(Error::invalid("the text holds a NUL character, for which there is no key"));
+        }
+        if delay > LONGEST_DELAY {
+            return Err(Error::invalid(format!("delay: {delay:?} between keys; at most {LONGEST_DELAY:?}")));
         }
         let keys = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
         // Each key is pressed and let go, and sending both takes time too.

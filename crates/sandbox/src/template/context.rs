@@ -1,28 +1,28 @@
 //! The files that a recipe copies: found, hashed, and packed.
 
+mod hash;
 mod ignore;
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 use walkdir::WalkDir;
 
 use super::CopyFiles;
 use crate::error::Error;
 
+use hash::{Exactly, Hashed, StepHash};
 use ignore::{Ignore, itself_and_parents, matcher, plain};
-
-/// So much is read at a time.
-const PIECE: usize = 64 << 10;
 
 /// The files of one step.
 pub(super) struct Files {
     found: Vec<Found>,
+    /// Before the first file.
+    begun: StepHash,
     /// 64 hexadecimal digits over names, modes and contents.
     pub(super) hash: String,
 }
@@ -33,6 +33,8 @@ struct Found {
     path: PathBuf,
     kind: Kind,
     mode: u32,
+    /// The step's hash up to here, by which a file is known to have changed since.
+    hashed: [u8; 32],
 }
 
 enum Kind {
@@ -76,7 +78,7 @@ pub(super) fn find(context: &Path, ignored: &[String], copy: &CopyFiles) -> Resu
             let path = entry.path().display();
             return Err(Error::invalid(format!("copy: {path} is neither a file nor a directory nor a link")));
         };
-        found.push(Found { name, path: entry.into_path(), kind, mode: mode(&metadata) });
+        found.push(Found { name, path: entry.into_path(), kind, mode: mode(&metadata), hashed: [0; 32] });
     }
     if found.is_empty() {
         let context = context.display();
@@ -91,8 +93,21 @@ pub(super) fn find(context: &Path, ignored: &[String], copy: &CopyFiles) -> Resu
         "" => Some(fs::metadata(context).map_err(|error| unreadable_at(context, &error))?),
         _ => None,
     };
-    let hash = hash(root.as_ref(), &found, copy).map_err(|(path, error)| unreadable_at(&path, &error))?;
-    Ok(Files { found, hash })
+    let begun = StepHash::begin(copy, root.as_ref());
+    let mut hash = begun.clone();
+    for found in &mut found {
+        hash.add(found);
+        if let Kind::File { size } = found.kind {
+            let content = File::open(&found.path).and_then(|file| {
+                let mut content = Hashed { file: Exactly { file, left: size }, hash: &mut hash };
+                io::copy(&mut content, &mut io::sink())
+            });
+            content.map_err(|error| unreadable_at(&found.path, &error))?;
+        }
+        found.hashed = hash.so_far();
+    }
+    let hash = hash.so_far().iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Files { found, begun, hash })
 }
 
 impl Files {
@@ -115,7 +130,9 @@ impl Files {
 
     fn write(&self, to: impl Write) -> io::Result<()> {
         let mut archive = tar::Builder::new(to);
+        let mut hash = self.begun.clone();
         for found in &self.found {
+            hash.add(found);
             let mut header = tar::Header::new_gnu();
             header.set_mode(found.mode);
             // Nothing of this machine: whose they are is for the step to say.
@@ -127,8 +144,8 @@ impl Files {
                     header.set_entry_type(tar::EntryType::Regular);
                     header.set_size(*size);
                     // Not more than was hashed, and an error if it is less.
-                    let mut content = Exactly { file: File::open(&found.path)?, left: *size };
-                    archive.append_data(&mut header, &found.name, &mut content)?;
+                    let file = Exactly { file: File::open(&found.path)?, left: *size };
+                    archive.append_data(&mut header, &found.name, Hashed { file, hash: &mut hash })?;
                 }
                 Kind::Directory => {
                     header.set_entry_type(tar::EntryType::Directory);
@@ -141,79 +158,13 @@ impl Files {
                     archive.append_link(&mut header, &found.name, target)?;
                 }
             }
+            // The server keeps it under the hash, for all that is built later.
+            if hash.so_far() != found.hashed {
+                let path = found.path.display();
+                return Err(io::Error::other(format!("{path} has changed since it was looked at; build again")));
+            }
         }
         archive.finish()
-    }
-}
-
-/// A file of which it is known how long it is.
-struct Exactly {
-    file: File,
-    left: u64,
-}
-
-impl Read for Exactly {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
-        let read = self.file.read(&mut buffer[..most])?;
-        if read == 0 && most > 0 {
-            return Err(io::Error::other("a file became shorter while it was read"));
-        }
-        self.left -= read as u64;
-        Ok(read)
-    }
-}
-
-/// What `stat` calls a directory.
-const DIRECTORY: u32 = 0o040_000;
-
-impl Found {
-    /// As `stat` tells it: what it is, and its permissions.
-    fn full_mode(&self) -> u32 {
-        let kind = match self.kind {
-            Kind::File { .. } => 0o100_000,
-            Kind::Directory => DIRECTORY,
-            Kind::Link { .. } => 0o120_000,
-        };
-        kind | self.mode
-    }
-}
-
-/// Protocol fact: over the step, then each file's name, mode with its kind, size, and content or target.
-fn hash(root: Option<&fs::Metadata>, found: &[Found], copy: &CopyFiles) -> Result<String, (PathBuf, io::Error)> {
-    let mut hash = Sha256::new();
-    hash.update(format!("COPY {} {}", copy.from, copy.to));
-    if let Some(root) = root {
-        hash.update(".");
-        hash.update((DIRECTORY | mode(root)).to_string());
-    }
-    for found in found {
-        hash.update(&found.name);
-        hash.update(found.full_mode().to_string());
-        match &found.kind {
-            Kind::File { size } => {
-                hash.update(size.to_string());
-                content(&found.path, *size, &mut hash).map_err(|error| (found.path.clone(), error))?;
-            }
-            Kind::Directory => {}
-            Kind::Link { target } => {
-                let target = target.to_string_lossy();
-                hash.update(target.len().to_string());
-                hash.update(&*target);
-            }
-        }
-    }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-fn content(path: &Path, size: u64, hash: &mut Sha256) -> io::Result<()> {
-    let mut file = Exactly { file: File::open(path)?, left: size };
-    let mut piece = vec![0; PIECE];
-    loop {
-        match file.read(&mut piece)? {
-            0 => return Ok(()),
-            read => hash.update(&piece[..read]),
-        }
     }
 }
 
@@ -261,6 +212,10 @@ fn unreadable_at(path: &Path, error: &io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
+    use sha2::{Digest, Sha256};
+
     use super::*;
 
     fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -365,6 +320,21 @@ mod tests {
             let expected = [("d", ""), ("d/a b", "content"), ("d/e", ""), ("d/e/f", "")];
             assert_eq!(held, expected.map(|(name, content)| (name.to_owned(), content.to_owned())));
         }
+    }
+
+    #[test]
+    fn a_file_that_changes_between_its_hash_and_its_packing_is_not_sent_under_the_old_hash() {
+        let tree = tree(&[("d/a", "12345"), ("d/b", "12345"), ("d/c", "12345")]);
+        let files = find(tree.path(), &[], &CopyFiles::new("d", "/to")).unwrap();
+        assert!(files.pack(true).is_ok());
+        for (changed, words) in [("12346", "d/b has changed since"), ("123", "shorter while it was read")] {
+            fs::write(tree.path().join("d/b"), changed).unwrap();
+            let error = files.pack(true).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        // What was added behind it is not sent.
+        fs::write(tree.path().join("d/b"), "123456").unwrap();
+        assert!(files.pack(false).is_ok());
     }
 
     #[cfg(unix)]

@@ -118,6 +118,8 @@ async fn mouse_and_keyboard_are_worked() {
     let line = ":0 xdotool type --delay 75 --file -";
     assert_eq!(fakes.calls(), [line, ":0 xdotool key Return", line]);
     desktop.write_with_delay("\r\n\\ %s ", Duration::from_millis(5)).await.unwrap();
+    let error = desktop.write_with_delay("a", Duration::MAX).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::InvalidArgument && error.to_string().contains("at most 3600s"), "{error}");
     assert_eq!(fakes.read("typed"), "a p4ssword\n'\"$ü\n\\ %s ");
     assert_eq!(fakes.calls(), [":0 xdotool key Return", ":0 xdotool type --delay 5 --file -"]);
     desktop.write("").await.unwrap();
