@@ -54,16 +54,20 @@ impl Account<'_> {
         let body = api::NewApiKey { name: name.to_owned() };
         let call = ApiCall::new(&operations::CREATE_API_KEY, ACTION, []).json(&body)?;
         let mut mint = Mint::begin(self.client, ACTION, API_KEYS, name).await?;
-        loop {
-            let lost = match mint.send(call.clone()).await {
-                Ok(made) => return Ok(made),
-                Err(lost) => lost?,
-            };
-            if let Some(orphan) = mint.find_orphan(lost.clone()).await? {
-                mint.delete(&operations::DELETE_API_KEY, &orphan.id, lost.clone()).await?;
+        let made = async {
+            loop {
+                let lost = match mint.send(call.clone()).await {
+                    Ok(made) => return Ok(made),
+                    Err(lost) => lost?,
+                };
+                if let Some(orphan) = mint.find_orphan(lost.clone()).await? {
+                    mint.delete(&operations::DELETE_API_KEY, &orphan.id, lost.clone()).await?;
+                }
+                mint.again(&lost).await?;
             }
-            mint.again(&lost)?;
         }
+        .await;
+        made.map_err(|error| mint.tell(error))
     }
 
     /// Gives an API key another name.
@@ -118,16 +122,20 @@ impl Account<'_> {
         let call = ApiCall::new(&operations::CREATE_WEBHOOK, ACTION, []).json(&webhook)?;
         let name = webhook.get("name").and_then(Value::as_str).unwrap_or_default();
         let mut mint = Mint::begin(self.client, ACTION, WEBHOOKS, name).await?;
-        loop {
-            let lost = match mint.send(call.clone()).await {
-                Ok(made) => return Ok(made),
-                Err(lost) => lost?,
-            };
-            match mint.find(lost.clone()).await? {
-                Some(made) => return Ok(made.value),
-                None => mint.again(&lost)?,
+        let made = async {
+            loop {
+                let lost = match mint.send(call.clone()).await {
+                    Ok(made) => return Ok(made),
+                    Err(lost) => lost?,
+                };
+                match mint.find(lost.clone()).await? {
+                    Some(made) => return Ok(made.value),
+                    None => mint.again(&lost).await?,
+                }
             }
         }
+        .await;
+        made.map_err(|error| mint.tell(error))
     }
 
     /// Deletes a webhook; `false`: there is no such one (any more).

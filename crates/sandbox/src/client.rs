@@ -213,8 +213,8 @@ impl Client {
     ) {
         if let Some(trail) = &self.own.trail {
             match ended {
-                Ok(response) => trail.note(began, response.history().ledger().attempts()),
-                Err(error) => trail.note(began, error.attempts()),
+                Ok(response) => trail.note(began, response.history().ledger()),
+                Err(error) => trail.note(began, error.ledger()),
             }
         }
     }

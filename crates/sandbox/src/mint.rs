@@ -30,7 +30,7 @@ use crate::sandbox::Sandbox;
 /// A server's clock that is further off than this is none.
 const SANE_SKEW: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Look-ups within `settle`, evenly apart.
+/// Look-ups for forks within `settle`, evenly apart.
 const LOOKS_PER_SETTLE: u32 = 8;
 
 /// Pages of one look-up. What has more cannot be told.
@@ -95,11 +95,17 @@ impl<'a> Mint<'a> {
     ) -> Result<Self, Error> {
         let turn = Turn::begin(client, action).await?;
         let mut mint = Self { turn, list, name, before: None };
+        let mut failure = None;
         // Where that fails the call is made as well, and ends unknown if its answer is lost.
-        if let Ok((response, listed)) = mint.listed().await {
-            let ids = listed.iter().filter_map(|item| list.id(item)).map(str::to_owned).collect();
-            let has_name = listed.iter().any(|item| text(item, "name") == Some(name));
-            mint.before = Some(Before { ids, has_name, date: sane_date(&response) });
+        while mint.before.is_none() && mint.turn.ask_before(failure.as_ref()).await {
+            match mint.listed().await {
+                Ok((response, listed)) => {
+                    let ids = listed.iter().filter_map(|item| list.id(item)).map(str::to_owned).collect();
+                    let has_name = listed.iter().any(|item| text(item, "name") == Some(name));
+                    mint.before = Some(Before { ids, has_name, date: sane_date(&response) });
+                }
+                Err(error) => failure = Some(error),
+            }
         }
         Ok(mint)
     }
@@ -110,20 +116,39 @@ impl<'a> Mint<'a> {
     }
 
     /// As [`Turn::again`].
-    pub(crate) fn again(&self, lost: &Error) -> Result<(), Error> {
-        self.turn.again(lost)
+    pub(crate) async fn again(&mut self, lost: &Error) -> Result<(), Error> {
+        self.turn.again(lost).await
     }
 
-    /// Finds what was made although its answer was lost; `None`: nothing was.
+    /// As [`Turn::tell`].
+    pub(crate) fn tell(&self, error: Error) -> Error {
+        self.turn.tell(error)
+    }
+
+    /// As [`Turn::fetch`].
+    pub(crate) async fn fetch(&mut self, call: ApiCall<'_>) -> Result<Response<Bytes>, Error> {
+        self.turn.fetch(call).await
+    }
+
+    /// As [`Turn::looking`], for one more look-up; `None`: none is left.
+    pub(crate) fn looking(&mut self) -> Option<&Client> {
+        self.turn.spend().then_some(self.turn.looking())
+    }
+
+    /// Finds what was made although its answer was lost now; `None`: nothing was.
     ///
     /// # Errors
     ///
     /// That it cannot be told, with what may be it.
-    pub(crate) async fn find(&self, lost: Error) -> Result<Option<Named>, Error> {
+    pub(crate) async fn find(&mut self, lost: Error) -> Result<Option<Named>, Error> {
+        self.turn.lost();
+        self.look(lost).await
+    }
+
+    async fn look(&mut self, lost: Error) -> Result<Option<Named>, Error> {
         let Some(before) = &self.before else { return Err(unknown(lost, Vec::new())) };
-        let mut looks = self.turn.looks();
-        while looks.next().await {
-            let Ok((_, listed)) = self.listed().await else { continue };
+        while let Some(began) = self.turn.next_look().await {
+            let Ok((_, listed)) = listed(&self.turn, self.list).await else { continue };
             let is_new = |item: &&Value| {
                 text(item, "name") == Some(self.name) && self.list.id(item).is_some_and(|id| !before.ids.contains(id))
             };
@@ -131,7 +156,7 @@ impl<'a> Mint<'a> {
                 |item: &Value| Named { id: self.list.id(item).unwrap_or_default().to_owned(), value: item.clone() };
             let mut new: Vec<Named> = listed.iter().filter(is_new).map(named).collect();
             match new.len() {
-                0 if looks.are_settled() => return Ok(None),
+                0 if self.turn.is_settled(began) => return Ok(None),
                 0 => {}
                 1 if before.is_ours(&new[0].value) => return Ok(new.pop()),
                 _ => return Err(unknown(lost, new.into_iter().map(|named| named.id).collect())),
@@ -147,12 +172,11 @@ impl<'a> Mint<'a> {
     /// # Errors
     ///
     /// That it cannot be told, with what may be it.
-    pub(crate) async fn find_orphan(&self, lost: Error) -> Result<Option<Named>, Error> {
-        let settled = self.turn.settled();
+    pub(crate) async fn find_orphan(&mut self, lost: Error) -> Result<Option<Named>, Error> {
         let Some(first) = self.find(lost.clone()).await? else { return Ok(None) };
-        let Some(settled) = settled else { return Err(unknown(lost, vec![first.id])) };
+        let Some(settled) = self.turn.settled_at() else { return Err(unknown(lost, vec![first.id])) };
         sleep_until(settled).await;
-        match self.find(lost.clone()).await? {
+        match self.look(lost.clone()).await? {
             Some(orphan) if orphan.id == first.id && is_unused(&orphan.value) => Ok(Some(orphan)),
             Some(other) if other.id == first.id => Err(unknown(lost, vec![first.id])),
             Some(other) => Err(unknown(lost, vec![first.id, other.id])),
@@ -161,8 +185,8 @@ impl<'a> Mint<'a> {
     }
 
     /// Deletes what was made and cannot be used.
-    pub(crate) async fn delete(&self, operation: &'static Operation, id: &str, lost: Error) -> Result<(), Error> {
-        match self.turn.call(ApiCall::new(operation, self.turn.action, [id])).await {
+    pub(crate) async fn delete(&mut self, operation: &'static Operation, id: &str, lost: Error) -> Result<(), Error> {
+        match self.turn.fetch(ApiCall::new(operation, self.turn.action, [id])).await {
             Err(error) if !error.is_not_found() => Err(unknown(lost, vec![id.to_owned()])),
             _ => Ok(()),
         }
@@ -173,31 +197,35 @@ impl<'a> Mint<'a> {
         self.before.as_ref().filter(|before| !before.has_name)?.date
     }
 
-    /// The list, and its first page's answer.
     async fn listed(&self) -> Result<(Response<Bytes>, Vec<Value>), Error> {
-        let first = self.page("").await?;
-        let mut listed: Vec<Value> = parse(self.turn.action, &first)?;
-        let mut next = next_page(&first);
-        for _ in 1..MAX_PAGES {
-            let Some(token) = next else { return Ok((first, listed)) };
-            let page = self.page(&token).await?;
-            listed.extend(parse::<Vec<Value>>(self.turn.action, &page)?);
-            next = next_page(&page);
-        }
-        match next {
-            None => Ok((first, listed)),
-            Some(_) => Err(Error::malformed(self.turn.action, format!("the list did not end after {MAX_PAGES} pages"))),
-        }
+        listed(&self.turn, self.list).await
     }
+}
 
-    async fn page(&self, token: &str) -> Result<Response<Bytes>, Error> {
-        let mut call = ApiCall::new(self.list.operation, self.turn.action, []);
-        call.query = self.list.query.to_owned();
-        if !token.is_empty() {
-            call.query += &query([("nextToken", token)]).replacen('?', "&", 1);
-        }
-        self.turn.call(call).await
+/// The list, and its first page's answer: one look-up with all its pages.
+async fn listed(turn: &Turn<'_>, list: Listing) -> Result<(Response<Bytes>, Vec<Value>), Error> {
+    let first = page(turn, list, "").await?;
+    let mut listed: Vec<Value> = parse(turn.action, &first)?;
+    let mut next = next_page(&first);
+    for _ in 1..MAX_PAGES {
+        let Some(token) = next else { return Ok((first, listed)) };
+        let page = page(turn, list, &token).await?;
+        listed.extend(parse::<Vec<Value>>(turn.action, &page)?);
+        next = next_page(&page);
     }
+    match next {
+        None => Ok((first, listed)),
+        Some(_) => Err(Error::malformed(turn.action, format!("the list did not end after {MAX_PAGES} pages"))),
+    }
+}
+
+async fn page(turn: &Turn<'_>, list: Listing, token: &str) -> Result<Response<Bytes>, Error> {
+    let mut call = ApiCall::new(list.operation, turn.action, []);
+    call.query = list.query.to_owned();
+    if !token.is_empty() {
+        call.query += &query([("nextToken", token)]).replacen('?', "&", 1);
+    }
+    turn.attempt(call).await
 }
 
 impl Before {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use oncebox_transport::policy::{Purpose, Record};
+use oncebox_transport::policy::{Ledger, Purpose, Record};
 use tokio::time::Instant;
 
 use crate::error::Error;
@@ -23,12 +23,20 @@ struct Gathered {
     began: Instant,
     records: Vec<Record>,
     left_out: usize,
+    spent: Spent,
+}
+
+/// Repeats that were made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spent {
+    pub(crate) retries: u32,
+    pub(crate) connection_retries: u32,
 }
 
 impl Trail {
     /// An empty one, whose clock starts at `began`.
     pub(crate) fn new(began: Instant) -> Self {
-        let gathered = Gathered { began, records: Vec::new(), left_out: 0 };
+        let gathered = Gathered { began, records: Vec::new(), left_out: 0, spent: Spent::default() };
         Self { gathered: Arc::new(Mutex::new(gathered)), purpose: Purpose::Call }
     }
 
@@ -37,8 +45,13 @@ impl Trail {
         Self { gathered: Arc::clone(&self.gathered), purpose: Purpose::LookUp }
     }
 
-    /// Adds the attempts of a call that began then.
-    pub(crate) fn note(&self, call_began: Instant, attempts: &[Record]) {
+    /// What its calls have used of their repeats; of look-ups nothing counts.
+    pub(crate) fn spent(&self) -> Spent {
+        self.gathered.lock().unwrap_or_else(PoisonError::into_inner).spent
+    }
+
+    /// Adds a call that began then.
+    pub(crate) fn note(&self, call_began: Instant, ledger: &Ledger) {
         let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
         let offset = call_began.saturating_duration_since(gathered.began);
         let moved = |record: &Record| Record {
@@ -47,7 +60,12 @@ impl Trail {
             ended: record.ended + offset,
             ..*record
         };
-        gathered.records.extend(attempts.iter().map(moved));
+        gathered.records.extend(ledger.attempts().iter().map(moved));
+        if self.purpose == Purpose::Call {
+            let Spent { retries, connection_retries } = &mut gathered.spent;
+            *retries = retries.saturating_add(ledger.retries_used());
+            *connection_retries = connection_retries.saturating_add(ledger.connection_retries_used());
+        }
         let surplus = gathered.records.len().saturating_sub(MOST);
         gathered.records.drain(..surplus);
         gathered.left_out += surplus;
@@ -64,7 +82,7 @@ impl Trail {
 mod tests {
     use std::time::Duration;
 
-    use oncebox_transport::policy::{Attempt, CallFacts, Ledger, Outcome, Policy, Response, judge};
+    use oncebox_transport::policy::{Attempt, CallFacts, Outcome, Policy, Response, judge};
 
     use super::*;
     use crate::error::ErrorKind;
@@ -80,8 +98,8 @@ mod tests {
     fn the_attempts_of_all_calls_are_on_one_clock() {
         let (began, second) = (Instant::now(), Duration::from_secs(1));
         let trail = Trail::new(began);
-        trail.note(began, call(200, second).attempts());
-        trail.note(began + second * 3, call(404, second).attempts());
+        trail.note(began, &call(200, second));
+        trail.note(began + second * 3, &call(404, second));
         let error = trail.tell(Error::new(ErrorKind::ConnectionLost, "follow", "cut"));
         let times: Vec<_> = error.attempts().iter().map(|record| (record.started, record.ended)).collect();
         assert_eq!(times, [(Duration::ZERO, second), (second * 3, second * 4)]);
@@ -95,7 +113,7 @@ mod tests {
         let began = Instant::now();
         let trail = Trail::new(began);
         for _ in 0..MOST + 3 {
-            trail.note(began, call(200, Duration::ZERO).attempts());
+            trail.note(began, &call(200, Duration::ZERO));
         }
         let error = trail.tell(Error::new(ErrorKind::ConnectionLost, "follow", "cut"));
         assert_eq!(error.attempts().len(), MOST);
@@ -109,7 +127,7 @@ mod tests {
     fn a_history_changes_nothing_of_what_is_known_of_the_failure() {
         let began = Instant::now();
         let trail = Trail::new(began);
-        trail.note(began, call(502, Duration::ZERO).attempts());
+        trail.note(began, &call(502, Duration::ZERO));
         let nothing_there = Error::new(ErrorKind::NotFound, "read", "no such file");
         assert!(!trail.tell(nothing_there).may_have_been_processed());
         let lost = Error::new(ErrorKind::ConnectionLost, "follow", "cut");

@@ -19,6 +19,8 @@ use crate::options::CallOptions;
 
 const VOLUMES: Listing = Listing::whole(&operations::LIST_VOLUMES, "volumeID");
 
+const CONNECT: &str = "connect to the volume";
+
 /// A volume. Clones are cheap and are the same volume. Its files are read and written without a sandbox; sandboxes
 /// [mount](crate::CreateSandbox::volume) it by its name.
 ///
@@ -67,6 +69,11 @@ impl Volume {
         let call =
             ApiCall::new(&operations::CREATE_VOLUME, ACTION, []).json(&api::NewVolume { name: name.to_owned() })?;
         let mut mint = Mint::begin(client, ACTION, VOLUMES, name).await?;
+        let made = Self::make(client, &mut mint, &call).await;
+        made.map_err(|error| mint.tell(error))
+    }
+
+    async fn make(client: &Client, mint: &mut Mint<'_>, call: &ApiCall<'_>) -> Result<Self, Error> {
         let mut earlier: Option<Error> = None;
         loop {
             let (lost, refusal) = match mint.send::<api::VolumeAndToken>(call.clone()).await {
@@ -78,33 +85,39 @@ impl Volume {
                     _ => return Err(error),
                 },
             };
-            match (Self::find(client, &mint, lost.clone()).await?, refusal) {
+            match (Self::find(client, mint, lost.clone()).await?, refusal) {
                 (Some(volume), _) => return Ok(volume),
                 (None, Some(refusal)) => return Err(refusal),
-                (None, None) => mint.again(&lost)?,
+                (None, None) => mint.again(&lost).await?,
             }
             earlier = Some(lost);
         }
     }
 
     /// The volume that was made although its answer was lost; `None`: none was.
-    async fn find(client: &Client, mint: &Mint<'_>, lost: Error) -> Result<Option<Self>, Error> {
+    async fn find(client: &Client, mint: &mut Mint<'_>, lost: Error) -> Result<Option<Self>, Error> {
         let unknown = match mint.find(lost.clone()).await {
             Ok(None) => return Ok(None),
             Ok(Some(made)) => {
-                let volume = Self::connect(client, &made.id).await;
+                let volume = Self::fetch(client, mint, &made.id).await;
                 return volume.map(Some).map_err(|_| lost.with_candidates(vec![made.id]));
             }
             Err(unknown) => unknown,
         };
         // The protocol does not say when a volume was made. What is as new as the call, and empty, was.
         if let ([id], Some(date)) = (unknown.candidates(), mint.absent_at())
-            && let Ok(volume) = Self::connect(client, id).await
-            && volume.is_untouched_since(date).await
+            && let Ok(volume) = Self::fetch(client, mint, id).await
+            && let Some(looking) = mint.looking()
+            && (Self { client: looking.clone(), ..volume.clone() }).is_untouched_since(date).await
         {
             return Ok(Some(volume));
         }
         Err(unknown)
+    }
+
+    async fn fetch(client: &Client, mint: &mut Mint<'_>, id: &str) -> Result<Self, Error> {
+        let response = mint.fetch(ApiCall::new(&operations::GET_VOLUME, CONNECT, [id])).await?;
+        Ok(Self::new(client, parse(CONNECT, &response)?))
     }
 
     /// Opens a volume by its id.
@@ -113,9 +126,8 @@ impl Volume {
     ///
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such one.
     pub async fn connect(client: &Client, id: &str) -> Result<Self, Error> {
-        const ACTION: &str = "connect to the volume";
-        let response = client.call(ApiCall::new(&operations::GET_VOLUME, ACTION, [id])).await?;
-        Ok(Self::new(client, parse(ACTION, &response)?))
+        let response = client.call(ApiCall::new(&operations::GET_VOLUME, CONNECT, [id])).await?;
+        Ok(Self::new(client, parse(CONNECT, &response)?))
     }
 
     /// Describes a volume by its id.

@@ -247,7 +247,7 @@ impl CommandHandle {
         let followed = self.followed.get_or_insert_with(|| {
             let trail = Trail::new(*started);
             if let Some(history) = so_far {
-                trail.note(*started, history.ledger().attempts());
+                trail.note(*started, history.ledger());
             }
             sandbox.gathering_in(trail)
         });

@@ -13,6 +13,8 @@ use crate::client::ApiCall;
 use crate::error::{Error, ErrorKind};
 use crate::mint::Mint;
 
+const ACTION: &str = "create a secret";
+
 /// A secret about to be stored: see [`Secret::create`](crate::Secret::create).
 #[derive(Clone)]
 #[must_use = "a secret is not stored until this is awaited"]
@@ -35,32 +37,34 @@ impl CreateSecret {
     }
 
     async fn send(self) -> Result<SecretInfo, Error> {
-        const ACTION: &str = "create a secret";
         let name = check_name(&self.name)?;
         let metadata = self.labels.checked()?;
         let body = api::NewSecret { name: name.clone(), value: self.value, metadata };
         let call = ApiCall::new(&operations::CREATE_SECRET, ACTION, []).json(&body)?;
         let mut mint = Mint::begin(&self.client, ACTION, SECRETS, &name).await?;
-        let mut earlier: Option<Error> = None;
-        loop {
-            let (lost, refusal) = match mint.send::<api::Secret>(call.clone()).await {
-                Ok(made) => return Ok(made.into()),
-                Err(Ok(lost)) => (lost, None),
-                // What is in the way may be an earlier one of this call that came late.
-                Err(Err(error)) => match earlier.take() {
-                    Some(lost) if error.kind() == ErrorKind::Conflict && mint.absent_at().is_some() => {
-                        (lost, Some(error))
-                    }
-                    _ => return Err(error),
-                },
-            };
-            match (mint.find(lost.clone()).await?, refusal) {
-                (Some(made), _) => return read(ACTION, made.value),
-                (None, Some(refusal)) => return Err(refusal),
-                (None, None) => mint.again(&lost)?,
-            }
-            earlier = Some(lost);
+        let made = store(&mut mint, &call).await;
+        made.map_err(|error| mint.tell(error))
+    }
+}
+
+async fn store(mint: &mut Mint<'_>, call: &ApiCall<'_>) -> Result<SecretInfo, Error> {
+    let mut earlier: Option<Error> = None;
+    loop {
+        let (lost, refusal) = match mint.send::<api::Secret>(call.clone()).await {
+            Ok(made) => return Ok(made.into()),
+            Err(Ok(lost)) => (lost, None),
+            // What is in the way may be an earlier one of this call that came late.
+            Err(Err(error)) => match earlier.take() {
+                Some(lost) if error.kind() == ErrorKind::Conflict && mint.absent_at().is_some() => (lost, Some(error)),
+                _ => return Err(error),
+            },
+        };
+        match (mint.find(lost.clone()).await?, refusal) {
+            (Some(made), _) => return read(made.value),
+            (None, Some(refusal)) => return Err(refusal),
+            (None, None) => mint.again(&lost).await?,
         }
+        earlier = Some(lost);
     }
 }
 
@@ -79,7 +83,7 @@ impl fmt::Debug for CreateSecret {
     }
 }
 
-fn read(action: &str, item: serde_json::Value) -> Result<SecretInfo, Error> {
-    let secret = serde_json::from_value::<api::Secret>(item).map_err(|error| Error::malformed(action, error))?;
+fn read(item: serde_json::Value) -> Result<SecretInfo, Error> {
+    let secret = serde_json::from_value::<api::Secret>(item).map_err(|error| Error::malformed(ACTION, error))?;
     Ok(secret.into())
 }

@@ -42,32 +42,46 @@ impl UpdateSecret {
         let body = api::UpdateSecret { value: self.value, metadata: self.labels.checked()? };
         let call = ApiCall::new(&operations::UPDATE_SECRET, ACTION, [&*secret]).json(&body)?;
         let mut turn = Turn::begin(&self.client, ACTION).await?;
-        // Where that fails the call is made as well, and ends unknown if its answer is lost.
-        let before = Before::look(&turn, &secret).await.ok();
-        loop {
-            let lost = match turn.send::<api::Secret>(call.clone()).await {
-                Ok(updated) => return Ok(updated.into()),
-                Err(lost) => lost?,
-            };
-            let Some(before) = &before else { return Err(unknown(lost, Vec::new())) };
-            let mut looks = turn.looks();
-            let now = loop {
-                if !looks.next().await {
-                    return Err(unknown(lost, Vec::new()));
-                }
-                match Before::look(&turn, &secret).await {
-                    Ok(now) if now.secret.current_version != before.secret.current_version => break Some(now.secret),
-                    Ok(_) if looks.are_settled() => break None,
-                    Ok(_) | Err(_) => {}
-                }
-            };
-            match now {
-                None => turn.again(&lost)?,
-                Some(now) if before.is_next(&now, body.metadata.as_ref()) => return Ok(now.into()),
-                Some(now) => {
-                    let version = format!("{} version {}", now.secret_id, now.current_version);
-                    return Err(unknown(lost, vec![version]));
-                }
+        let updated = update(&mut turn, &secret, &call, body.metadata.as_ref()).await;
+        updated.map_err(|error| turn.tell(error))
+    }
+}
+
+async fn update(
+    turn: &mut Turn<'_>,
+    secret: &str,
+    call: &ApiCall<'_>,
+    metadata: Option<&BTreeMap<String, String>>,
+) -> Result<SecretInfo, Error> {
+    let (mut before, mut failure) = (None, None);
+    // Where that fails the call is made as well, and ends unknown if its answer is lost.
+    while before.is_none() && turn.ask_before(failure.as_ref()).await {
+        match Before::look(turn, secret).await {
+            Ok(looked) => before = Some(looked),
+            Err(error) => failure = Some(error),
+        }
+    }
+    loop {
+        let lost = match turn.send::<api::Secret>(call.clone()).await {
+            Ok(updated) => return Ok(updated.into()),
+            Err(lost) => lost?,
+        };
+        let Some(before) = &before else { return Err(unknown(lost, Vec::new())) };
+        turn.lost();
+        let now = loop {
+            let Some(began) = turn.next_look().await else { return Err(unknown(lost, Vec::new())) };
+            match Before::look(turn, secret).await {
+                Ok(now) if now.secret.current_version != before.secret.current_version => break Some(now.secret),
+                Ok(_) if turn.is_settled(began) => break None,
+                Ok(_) | Err(_) => {}
+            }
+        };
+        match now {
+            None => turn.again(&lost).await?,
+            Some(now) if before.is_next(&now, metadata) => return Ok(now.into()),
+            Some(now) => {
+                let version = format!("{} version {}", now.secret_id, now.current_version);
+                return Err(unknown(lost, vec![version]));
             }
         }
     }
@@ -82,7 +96,7 @@ struct Before {
 impl Before {
     async fn look(turn: &Turn<'_>, secret: &str) -> Result<Self, Error> {
         const ACTION: &str = "look up the secret";
-        let response = turn.call(ApiCall::new(&operations::GET_SECRET, ACTION, [secret])).await?;
+        let response = turn.attempt(ApiCall::new(&operations::GET_SECRET, ACTION, [secret])).await?;
         Ok(Self { secret: parse(ACTION, &response)?, date: sane_date(&response) })
     }
 

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
+use oncebox::transport::policy::Purpose;
 use oncebox::{CallOptions, Client, ErrorKind, NetworkUpdate, Pause, Paused, Sandbox, SandboxState};
 use serde_json::{Value, json};
 
-use super::support::{Server, cut, status};
+use super::support::{SETTLE, Server, cut, status};
 
 async fn sandbox() -> (Server, Client, Sandbox) {
     let server = Server::start().await;
@@ -173,6 +174,44 @@ async fn keys_that_others_make_while_one_is_lost_are_not_deleted() {
     others.sort_unstable();
     assert!(error.outcome_unknown() && candidates == others, "{error}");
     assert_eq!(account.api_keys().await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_call_that_looks_up_and_sends_again_stays_within_its_retries_and_look_ups() {
+    let server = Server::start().await;
+    for (retries, lookups, calls, looks, kind) in
+        [(1, 16, 2, 6, ErrorKind::NotDone), (2, 16, 3, 6, ErrorKind::Busy), (3, 4, 4, 4, ErrorKind::NotDone)]
+    {
+        let alternately = [status(503, "before"), cut("before")].into_iter().cycle().take(12);
+        let rule = |fault| json!({"on": ["createApiKey"], "times": 1, "fault": fault});
+        server.faults(json!({"rules": alternately.map(rule).collect::<Vec<_>>()})).await;
+        let client = server.client_at(&server.local.url(), |b| b.retries(retries).lookups(lookups));
+        let error = client.account().create_api_key("k").await.unwrap_err();
+        assert_eq!((error.kind(), error.may_have_been_processed()), (kind, false), "{error}");
+        let count = |purpose| error.attempts().iter().filter(|attempt| attempt.purpose == purpose).count();
+        assert_eq!((count(Purpose::Call), count(Purpose::LookUp)), (calls, looks), "{error}");
+        // All of them, on one clock.
+        let times: Vec<_> = error.attempts().iter().map(|attempt| attempt.started).collect();
+        assert!(times.is_sorted() && *times.last().unwrap() >= SETTLE, "{error}");
+        let fired = server.send(http::Method::GET, "/oncebox/faults", String::new()).await.1["fired"].clone();
+        let fired: u64 = fired.as_array().unwrap().iter().filter_map(Value::as_u64).sum();
+        assert_eq!(fired, calls as u64, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_was_asked_for_too_early_and_came_late_does_not_tell_that_nothing_was_made() {
+    let late = json!({"on": ["createApiKey"], "times": 1, "fault": {"late": {"seconds": 0.6}}});
+    let server = Server::with_faults(json!({"rules": [late]})).await;
+    // The second list, the first after the loss, is as it was then.
+    let when = json!({"method": "GET", "path": "/api-keys", "count": 2});
+    let script = json!({"rules": [{"at": "processed", "when": when, "do": [{"wait": 1500}]}]});
+    let script = oncebox_faults::Script::from_json(&script.to_string()).unwrap();
+    let slow = oncebox_faults::Server::builder(script).proxy_to(&server.local.url()).start().await.unwrap();
+    let client = server.client_at(&slow.url(""), |b| b);
+    let made = client.account().create_api_key("k").await.unwrap();
+    let there: Vec<_> = client.account().api_keys().await.unwrap().into_iter().map(|key| key.id).collect();
+    assert_eq!(there, [made.id]);
 }
 
 /// The one whose request was lost finds a new key of its name: the other's, which somebody has by then.

@@ -126,7 +126,7 @@ async fn what_had_the_name_before_is_not_taken_for_it() {
 /// Lists that lag longer than `settle` have the create sent again, into the way of what the first one made.
 #[tokio::test]
 async fn what_the_first_attempt_made_is_found_when_it_is_in_the_way_of_the_second() {
-    let nothing = json!({"on": ["listSecrets"], "times": 12, "fault": {"status": {"code": 200, "body": []}}});
+    let nothing = json!({"on": ["listSecrets"], "times": 8, "fault": {"status": {"code": 200, "body": []}}});
     let (_server, client) = server(json!([nothing, once("createSecret", cut("after"))])).await;
     assert_eq!(Secret::create(&client, "mine", VALUE).await.unwrap().version, 1);
     assert_eq!(names(&client).await, ["mine"]);

@@ -136,7 +136,7 @@ async fn a_create_whose_answer_was_lost_is_found_by_its_name() {
 #[tokio::test]
 async fn what_the_first_attempt_made_is_found_when_it_is_in_the_way_of_the_second() {
     let (server, client) = server().await;
-    let nothing = json!({"on": ["listVolumes"], "times": 12, "fault": {"status": {"code": 200, "body": []}}});
+    let nothing = json!({"on": ["listVolumes"], "times": 8, "fault": {"status": {"code": 200, "body": []}}});
     server.faults(json!({"rules": [nothing, once("createVolume", cut("after"))]})).await;
     let volume = Volume::create(&client, "data").await.unwrap();
     volume.write_file("/a", "x").await.unwrap();

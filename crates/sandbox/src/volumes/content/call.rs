@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, Limited};
 use oncebox_protocol::Operation;
 use oncebox_transport::{Body, CallOptions, ResponseBody, TrafficClass};
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use super::Volume;
 use super::change::Attributes;
@@ -81,7 +82,9 @@ impl<'a> Content<'a> {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         }
         let options = volume.client.own().apply(self.options);
+        let began = Instant::now();
         let response = volume.client.transport().send(request, options).await;
+        volume.client.note(began, &response);
         let response = response.map_err(|error| Error::transport(action, error))?;
         successful(action, response.into_http(), Error::answer).await
     }
