@@ -194,6 +194,36 @@ test('a Dockerfile becomes steps, and steps a Dockerfile', async () => {
   }
 });
 
+/** The commands of a Dockerfile's RUN lines. */
+async function runs(...lines: string[]): Promise<(string | undefined)[]> {
+  const { steps } = await sent(Template().fromDockerfile(lines.join('\n')));
+  return steps.filter(({ type }) => type === 'RUN').map(({ args }) => args[0]);
+}
+
+test('a comment or an empty line within a RUN does not end it, and is no part of it', async () => {
+  expect(
+    await runs('FROM a', 'RUN one \\', '', '  # why', '   ', '  && two \\  ', '# why', '\t&& three', 'USER x'),
+  ).toEqual(['one   && two \t&& three']);
+  expect(await runs('FROM a', 'RUN one \\', '', '# the end', '')).toEqual(['one']);
+  // What is doubled is the character itself, and a comment goes on nowhere.
+  expect(await runs('FROM a', 'RUN echo \\\\', '# not \\', 'RUN echo "# kept"')).toEqual([
+    'echo \\\\',
+    'echo "# kept"',
+  ]);
+});
+
+test('the escape directive at the top of a Dockerfile says how lines go on', async () => {
+  const run = ['RUN dir C:\\', 'RUN a `  ', '', ' b', 'ENV A=x`"y B="`"z"'];
+  const text = ['# Syntax = x', '#escape=`', 'FROM a', ...run].join('\n');
+  const { steps } = await sent(Template().fromDockerfile(text));
+  expect(steps.slice(2, 5).map(({ args }) => args)).toEqual([['dir C:\\'], ['a  b'], ['A', 'x"y', 'B', '"z']]);
+  for (const before of ['# a comment', '', 'ARG X=1']) {
+    expect(await runs(before, '# escape=`', 'FROM a', 'RUN a `', 'RUN b \\', ' c')).toEqual(['a `', 'b  c']);
+  }
+  expect(() => Template().fromDockerfile('# escape=x\nFROM a')).toThrow(/line 1: escape is ` or \\, not "x"/);
+  expect(() => Template().fromDockerfile('# escape=`\n# escape=`\nFROM a')).toThrow(/line 2: a second escape/);
+});
+
 test('patterns match paths as they do in .dockerignore', () => {
   for (const [pattern, matching, other] of [
     ['*.txt', ['a.txt'], ['d/a.txt', 'a.txt2']],

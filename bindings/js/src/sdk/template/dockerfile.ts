@@ -17,6 +17,7 @@ interface Instruction {
   readonly name: string;
   readonly flags: ReadonlyMap<string, string>;
   readonly rest: string;
+  readonly escaping: Escape;
 }
 
 /** Reads a Dockerfile into a recipe. */
@@ -28,7 +29,7 @@ export function readDockerfile(content: string, template: TemplateFromImage): vo
   let entrypoint: string | undefined;
   let command: string | undefined;
   for (const instruction of instructions(content)) {
-    const { name, rest, line } = instruction;
+    const { name, rest, line, escaping } = instruction;
     if (!begun && name !== 'FROM' && name !== 'ARG') throw wrong(line, `${name} stands before FROM`);
     switch (name) {
       case 'FROM': {
@@ -43,7 +44,7 @@ export function readDockerfile(content: string, template: TemplateFromImage): vo
         break;
       }
       case 'ARG': {
-        const pairs = split(rest, line).map((word) => pairOf(word));
+        const pairs = split(rest, line, escaping).map((word) => pairOf(word));
         for (const [key, value] of pairs) args.set(key, value);
         if (begun) template.setEnvs(Object.fromEntries(pairs));
         break;
@@ -66,7 +67,7 @@ export function readDockerfile(content: string, template: TemplateFromImage): vo
         template.setUser(rest);
         break;
       case 'ENV':
-        template.setEnvs(Object.fromEntries(environment(rest, line)));
+        template.setEnvs(Object.fromEntries(environment(rest, line, escaping)));
         break;
       case 'CMD':
         command = commandLine(rest);
@@ -106,30 +107,59 @@ export function writeDockerfile(recipe: Recipe): string {
   return `${[`FROM ${recipe.image}`, ...lines, ...start].join('\n')}\n`;
 }
 
-/** Instructions, with lines that go on after a backslash joined, and comments left out. */
+/** What the directives at the top of a Dockerfile look like. */
+const DIRECTIVE = /^\s*#\s*([a-z][a-z0-9]*)\s*=\s*(.+?)\s*$/i;
+
+/** The character that lets a line go on, and takes the meaning from the one behind it. */
+type Escape = '\\' | '`';
+
+/** What the directives say. They end at the first line that is none: a comment, an empty line, an instruction. */
+function escapeOf(lines: readonly string[]): Escape {
+  let escaping: Escape | undefined;
+  for (const [at, line] of lines.entries()) {
+    const [, name, value] = DIRECTIVE.exec(line) ?? [];
+    if (name === undefined) break;
+    if (name.toLowerCase() !== 'escape') continue;
+    if (escaping !== undefined) throw wrong(at + 1, 'a second escape directive');
+    if (value !== '\\' && value !== '`') throw wrong(at + 1, `escape is \` or \\, not ${JSON.stringify(value)}`);
+    escaping = value;
+  }
+  return escaping ?? '\\';
+}
+
+/**
+ * Instructions, with lines that go on joined as Docker joins them: comments and empty lines within are no part of an
+ * instruction and do not end it, and an escape character that is doubled does not let a line go on.
+ */
 function* instructions(content: string): Generator<Instruction> {
   const lines = content.split(/\r?\n/);
+  const escaping = escapeOf(lines);
+  const onward = escaping === '`' ? /(^|[^`])`[ \t]*$/ : /(^|[^\\])\\[ \t]*$/;
   for (let at = 0; at < lines.length; at++) {
     const line = at + 1;
-    let all = (lines[at] ?? '').trimStart();
-    if (all.trim() === '' || all.startsWith('#')) continue;
-    while (/\\\s*$/.test(all) && at + 1 < lines.length) {
+    const first = (lines[at] ?? '').trimStart();
+    if (first.startsWith('#')) continue;
+    let all = '';
+    for (let part = first; ; part = lines[at] ?? '') {
+      const within = at + 1 > line && (part.trim() === '' || part.trimStart().startsWith('#'));
+      if (!within) all += part.replace(onward, '$1');
+      if ((!within && !onward.test(part)) || at + 1 >= lines.length) break;
       at += 1;
-      const next = lines[at] ?? '';
-      if (!next.trimStart().startsWith('#')) all = all.replace(/\\\s*$/, '') + next;
     }
-    const [, word = '', text = ''] = /^(\S+)\s*([\s\S]*)$/.exec(all.trim()) ?? [];
+    all = all.trim();
+    if (all === '') continue;
+    const [, word = '', text = ''] = /^(\S+)\s*([\s\S]*)$/.exec(all) ?? [];
     const flags = new Map<string, string>();
     let rest = text;
     for (let flag = /^--([a-z-]+)(?:=(\S*))?\s+/.exec(rest); flag; flag = /^--([a-z-]+)(?:=(\S*))?\s+/.exec(rest)) {
       flags.set(flag[1] ?? '', flag[2] ?? '');
       rest = rest.slice(flag[0].length);
     }
-    yield { line, name: word.toUpperCase(), flags, rest: rest.trim() };
+    yield { line, name: word.toUpperCase(), flags, rest: rest.trim(), escaping };
   }
 }
 
-function copy(template: TemplateFromImage, { flags, rest, line }: Instruction): void {
+function copy(template: TemplateFromImage, { flags, rest, line, escaping }: Instruction): void {
   let user: string | undefined;
   let mode: number | undefined;
   for (const [flag, value] of flags) {
@@ -138,7 +168,7 @@ function copy(template: TemplateFromImage, { flags, rest, line }: Instruction): 
     else if (flag === 'chmod') throw wrong(line, '--chmod wants digits, such as 755');
     else throw wrong(line, `--${flag} is not supported`);
   }
-  const words = rest.startsWith('[') ? list(rest) : split(rest, line);
+  const words = rest.startsWith('[') ? list(rest) : split(rest, line, escaping);
   const dest = words?.pop();
   if (words === undefined || dest === undefined || words.length === 0) throw wrong(line, 'it names no files');
   for (const source of words) {
@@ -174,11 +204,11 @@ function commandLine(text: string): string {
   return words === undefined ? text : words.map(quote).join(' ');
 }
 
-function environment(text: string, line: number): [string, string][] {
+function environment(text: string, line: number, escaping: Escape): [string, string][] {
   const first = text.split(/\s/)[0] ?? '';
   // `ENV NAME some value`, the old form.
   if (!first.includes('=')) return [[first, text.slice(first.length).trim()]];
-  return split(text, line).map((word) => {
+  return split(text, line, escaping).map((word) => {
     if (!word.includes('=')) throw wrong(line, 'a variable has no value');
     return pairOf(word);
   });
@@ -190,15 +220,18 @@ function pairOf(word: string): [string, string] {
 }
 
 /** Words as a shell splits them, without anything filled in. */
-function split(text: string, line: number): string[] {
+function split(text: string, line: number, escaping: Escape): string[] {
   const words: string[] = [];
-  const part = /\s+|'([^']*)'|"((?:[^"\\]|\\[\s\S])*)"|\\([\s\S])|([^\s'"\\]+)/y;
+  const [part, quoted] =
+    escaping === '`'
+      ? [/\s+|'([^']*)'|"((?:[^"`]|`[\s\S])*)"|`([\s\S])|([^\s'"`]+)/y, /`(["`$])/g]
+      : [/\s+|'([^']*)'|"((?:[^"\\]|\\[\s\S])*)"|\\([\s\S])|([^\s'"\\]+)/y, /\\(["\\$`])/g];
   let word: string | undefined;
   while (part.lastIndex < text.length) {
     const found = part.exec(text);
     if (found === null) throw wrong(line, 'a quote is not closed');
     const [all, single, double, escaped, plain] = found;
-    const content = single ?? double?.replaceAll(/\\(["\\$`])/g, '$1') ?? escaped ?? plain;
+    const content = single ?? double?.replaceAll(quoted, '$1') ?? escaped ?? plain;
     if (content !== undefined) word = (word ?? '') + content;
     else if (/^\s/.test(all) && word !== undefined) {
       words.push(word);
