@@ -10,6 +10,7 @@ import {
   Sandbox,
   TimeoutError,
 } from '../../src/code-interpreter.ts';
+import { serve } from './scripted.ts';
 import { available, useServer } from './server.ts';
 
 /** A Python that has the kernel. */
@@ -38,6 +39,20 @@ test('a result has its forms, and what is new is extra', () => {
   ]);
   expect(result.formats()).toEqual(['text', 'html', 'text/new', 'x']);
   expect(JSON.parse(JSON.stringify(result))).toEqual({ text: '1', html: '<b>', extra: { 'text/new': 'n', x: 1 } });
+});
+
+test("a client's own headers of all requests are sent to the code interpreter, and its own routing wins", async () => {
+  using server = await serve(200);
+  const requestHeaders = { 'X-Own': 'mine', 'e2b-sandbox-port': '1' };
+  const sandbox = new Sandbox({ ...server.opts, requestHeaders, sandboxId: 'i1', envdVersion: '0.6.13' });
+  await sandbox.runCode('1');
+  const context = await sandbox.createCodeContext();
+  await sandbox.listCodeContexts();
+  await sandbox.restartCodeContext({ ...context, id: 'c1' });
+  await sandbox.removeCodeContext('c1');
+  expect(server.seen.map(({ headers }) => [headers['x-own'], headers['e2b-sandbox-port']])).toEqual(
+    Array.from({ length: 5 }, () => ['mine', '49999']),
+  );
 });
 
 describe.skipIf(!runs)('the code interpreter', () => {
