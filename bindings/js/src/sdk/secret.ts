@@ -95,6 +95,7 @@ export class Secret extends ClientFactory {
       path: '/secrets',
       json,
       classes: CLASSES,
+      secret: value,
     } as const;
     return infoOf(await told(value, callApi<WireSecret>(config, request)));
   }
@@ -109,7 +110,8 @@ export class Secret extends ClientFactory {
     const config = new ConnectionConfig(this.resolveOpts(rest), ['metadata']);
     const json = body(value, metadata);
     const path = pathOf(secret);
-    const request = { action: `update secret ${secret}`, method: 'POST', path, json, classes: CLASSES } as const;
+    const action = `update secret ${secret}`;
+    const request = { action, method: 'POST', path, json, classes: CLASSES, secret: value } as const;
     return infoOf(await told(value, callApi<WireSecret>(config, request)));
   }
 

@@ -2,7 +2,14 @@
 
 import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
-import { InvalidArgumentError, RateLimitError } from '../../src/sdk/errors.ts';
+import {
+  CommandExitError,
+  InvalidArgumentError,
+  OnceboxError,
+  OutputLostError,
+  RateLimitError,
+} from '../../src/sdk/errors.ts';
+import { Credentials, fed } from '../../src/sdk/git/credentials.ts';
 import { masked, without } from '../../src/sdk/masked.ts';
 import { Sandbox } from '../../src/sdk/sandbox/sandbox.ts';
 import { Secret } from '../../src/sdk/secret.ts';
@@ -34,6 +41,10 @@ test.each([
   ['value=ab, not abc', 'ab', 'value=…, not abc'],
   ['1: 11 1', '1', '…: 11 …'],
   ['its value hunter2hunter2', 'hunter2', 'its value ……'],
+  [String.raw`{"value":"it\\nab"} not{ab}c`, 'ab', String.raw`{"value":"it\\n…"} not{…}c`],
+  [String.raw`\u0068\u{75}\x6eter2`, 'hunter2', '…'],
+  [String.raw`"{\"v\":\"1a\\\"bcd2\"}"`, 'a"bcd', String.raw`"{\"v\":\"1…2\"}"`],
+  ['https://p%40ss%2fw@h p%40ss%2Fw', 'p@ss/w', 'https://…@h …'],
   ['ä?', 'ä', '…?'],
   ['any', '', 'any'],
 ])('of %j the secret %j is taken out', (text, secret, shown) => {
@@ -51,4 +62,66 @@ test('a secret that a server repeats is told nowhere in the error', async () => 
   }
   const caused = new Error('told hunter2', { cause: new Error('as hunter2') });
   expect(inspect(without(caused, 'hunter2'))).not.toContain('hunter2');
+});
+
+/** A key of several lines, as many a secret is one. */
+const PEM = ['-----BEGIN KEY-----', 'MIIEowIBAAKCAQEA7u', 'zxÄ/w==+hunter2', '-----END KEY-----', ''];
+
+/** Where a part of a secret is told by an error or anything in it. */
+function toldOf(error: unknown, secret: string): string[] {
+  const told = inspect(error, { depth: 9, showHidden: true }) + JSON.stringify(error);
+  const parts = Array.from({ length: secret.length - 5 }, (_, at) => secret.slice(at, at + 6));
+  return parts.filter((part) => !/[\r\n\\]/.test(part) && told.includes(part));
+}
+
+const ascii = (text: string) => text.replaceAll('Ä', '\\u00c4').replaceAll('/', '\\/');
+
+test.each([
+  ['across the end of what is shown', 400, (value: string) => `${'x'.repeat(280)}${value}`],
+  ['whose line ends are left out', 400, (value: string) => `it is ${value}`],
+  ['in JSON that has no message', 400, (value: string) => JSON.stringify({ request: { value } })],
+  ['in the JSON of a server that writes ASCII', 400, (value: string) => ascii(JSON.stringify([value]))],
+  ['as JSON in a message', 400, (value: string) => JSON.stringify({ message: `got ${JSON.stringify({ value })}` })],
+  ['without the blanks at its ends', 400, (value: string) => JSON.stringify({ message: `got ${value.trim()}!` })],
+  ['as the code of the error', 400, (value: string) => JSON.stringify({ message: 'bad', error_code: value })],
+  ['in an answer that makes no sense', 201, (value: string) => `${'x'.repeat(180)}${value}`],
+  ['in what is no JSON', 201, (value: string) => `{"value": ${value}`],
+] as const)('no part of a secret of several lines is told: %s', async (_, status, said) => {
+  for (const value of [PEM.join('\n'), PEM.join('\r\n')]) {
+    const fetch = async () => new Response(said(value), { status });
+    const opts = { apiKey: 'k', apiUrl: 'http://control.test', fetch };
+    for (const call of [() => Secret.create('s', value, opts), () => Secret.update('s', value, opts)]) {
+      const error: unknown = await call().catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(OnceboxError);
+      expect(inspect(error)).toContain('…');
+      expect(toldOf(error, value)).toEqual([]);
+    }
+  }
+});
+
+test('what else an error holds has no secret in it either', () => {
+  const result = { exitCode: 1, stdout: 'out hunter2', stderr: 'err hunter2', error: 'hunter2' };
+  const lost = without(new OutputLostError('output was lost', result), 'hunter2') as OutputLostError;
+  expect(lost).toMatchObject({ exitCode: 1, stdout: 'out …', stderr: 'err …', error: '…' });
+  const exit = without(new CommandExitError({ ...result, error: '' }), 'hunter2') as CommandExitError;
+  expect([exit.stdout, exit.stderr]).toEqual(['out …', 'err …']);
+  const caused = without(new Error('it failed', { cause: new Error('x', { cause: 'hunter2' }) }), 'hunter2');
+  for (const error of [lost, exit, caused]) expect(toldOf(error, 'hunter2')).toEqual([]);
+  const innocent = new Error('it failed', { cause: new Error('why') });
+  expect((without(innocent, 'hunter2') as Error).cause).toBeInstanceOf(Error);
+});
+
+test('of a git that failed no part of the password is told, however it is written', () => {
+  const password = 'p@ss"wörd\\hunter2';
+  const stderr = `${'x'.repeat(1990)}${password} ${JSON.stringify(password)} ${encodeURIComponent(password)}`;
+  const given = { exitCode: 1, stdout: `https://me:${encodeURIComponent(password)}@h`, stderr };
+  const error = (() => {
+    try {
+      return fed('clone', given, new Credentials('me', password));
+    } catch (thrown) {
+      return thrown;
+    }
+  })();
+  expect(error).toBeInstanceOf(CommandExitError);
+  expect(toldOf(error, password).concat(toldOf(error, encodeURIComponent(password)))).toEqual([]);
 });

@@ -2,6 +2,7 @@
 
 import type { ConnectionConfig } from '../config.ts';
 import { type OnceboxError, SandboxError } from '../errors.ts';
+import { masked } from '../masked.ts';
 import type { Answer, Call } from '../transport/sender.ts';
 import { merged } from '../validate.ts';
 import { type Classes, failed, refused } from './failure.ts';
@@ -17,6 +18,8 @@ export interface ApiRequest {
   readonly json?: unknown;
   readonly headers?: Record<string, string>;
   readonly classes?: Classes;
+  /** A value in it that no error may tell. */
+  readonly secret?: string;
 }
 
 /** Headers of each request to the control plane. */
@@ -68,8 +71,9 @@ export async function callApiWithHeaders<T>(
   request: ApiRequest,
 ): Promise<{ body: T; headers: Headers }> {
   const answer = await sendApi(config, request);
-  if (answer.status < 200 || answer.status > 299) throw await refused(request.action, answer, request.classes);
-  return { body: await parsed<T>(request.action, answer), headers: answer.headers };
+  const { action, classes, secret } = request;
+  if (answer.status < 200 || answer.status > 299) throw await refused(action, answer, classes, secret);
+  return { body: await parsed<T>(action, answer, secret), headers: answer.headers };
 }
 
 /**
@@ -87,15 +91,16 @@ export async function callUnless(config: ConnectionConfig, status: number, reque
   }
 }
 
-/** Reads an answer's JSON. */
-export async function parsed<T>(action: string, answer: Answer): Promise<T> {
+/** Reads an answer's JSON, of which no error tells a secret. */
+export async function parsed<T>(action: string, answer: Answer, secret = ''): Promise<T> {
   const text = await answer.response.text();
   if (text.trim() === '') return undefined as T;
   try {
     return JSON.parse(text) as T;
   } catch (cause) {
-    const evidence = { statusCode: answer.status, attempts: answer.attempts, cause };
-    const message = `could not ${action}: the server's answer (${answer.status}) is no JSON: ${text.slice(0, 200)}`;
+    const shown = masked(text, secret);
+    const evidence = { statusCode: answer.status, attempts: answer.attempts, ...(shown === text ? { cause } : {}) };
+    const message = `could not ${action}: the server's answer (${answer.status}) is no JSON: ${shown.slice(0, 200)}`;
     throw new SandboxError(message, evidence);
   }
 }

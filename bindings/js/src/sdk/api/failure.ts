@@ -17,6 +17,7 @@ import {
   TimeoutError,
   UnsupportedError,
 } from '../errors.ts';
+import { masked } from '../masked.ts';
 import type { Answer } from '../transport/sender.ts';
 
 /** A class of errors. */
@@ -43,8 +44,12 @@ const MAX_WORDS = 300;
 const NO_ROUTE =
   /404 page not found|no matching operation was found|no matching route|requested url was not found on the server|cannot (get|post|put|patch|delete) \/|route (get|post|put|patch|delete):\/|<title>404 not found<\/title>|^not found\s*$/i;
 
-/** Reads an answer's words, whatever it is. */
-export function words(text: string): Words {
+/**
+ * Reads an answer's words, whatever it is.
+ *
+ * @param secret what they must not tell
+ */
+export function words(text: string, secret = ''): Words {
   let body: unknown;
   try {
     body = JSON.parse(text);
@@ -55,17 +60,25 @@ export function words(text: string): Words {
     const { message, error, detail, error_code } = body as Record<string, unknown>;
     const said = [message, error, detail].find((each) => typeof each === 'string' && each !== '');
     if (typeof said === 'string') {
-      return typeof error_code === 'string' ? { message: said, errorCode: error_code } : { message: said };
+      const message = masked(said, secret);
+      return typeof error_code === 'string' ? { message, errorCode: masked(error_code, secret) } : { message };
     }
   }
-  const shown = text.trim().replaceAll(/[^\P{Cc}\n]/gu, '');
+  const shown = masked(text, secret)
+    .trim()
+    .replaceAll(/[^\P{Cc}\n]/gu, '');
   return { message: shown.length > MAX_WORDS ? `${shown.slice(0, MAX_WORDS)}…` : shown };
 }
 
-/** What an answer that is no success becomes. Reads its body. */
-export async function refused(action: string, answer: Answer, classes: Classes = {}): Promise<OnceboxError> {
+/** What an answer that is no success becomes. Reads its body, and does not repeat a secret of it. */
+export async function refused(
+  action: string,
+  answer: Answer,
+  classes: Classes = {},
+  secret?: string,
+): Promise<OnceboxError> {
   const text = await answer.response.text().catch(() => '');
-  return refusedWith(action, answer, words(text), classes);
+  return refusedWith(action, answer, words(text, secret), classes);
 }
 
 /** The same, of words that were read already. */
