@@ -299,6 +299,33 @@ test('a hash tells names, modes, contents and targets apart, and is the official
   });
 });
 
+test('a file that changes after it was hashed is not sent under the old hash', async () => {
+  const root = tree({ a: 'same', b: 'before', c: 'same' });
+  for (const [change, words] of [
+    [() => writeFileSync(join(root, 'b'), 'behind'), /copy: .*\/b changed/],
+    [() => writeFileSync(join(root, 'b'), 'b'), /copy: .*\/b became shorter/],
+    [() => rmSync(join(root, 'b')), /copy: .*\/b/],
+  ] as const) {
+    writeFileSync(join(root, 'b'), 'before');
+    const files = await find(root, '*');
+    expect(await files.pack(false, async (archive) => archive.size)).toBeGreaterThan(0);
+    change();
+    let used = false;
+    const packing = files.pack(true, async () => {
+      used = true;
+    });
+    const error: unknown = await packing.catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(InvalidArgumentError);
+    expect(String(error)).toMatch(words);
+    expect(used).toBe(false);
+  }
+  // What was written behind what was hashed is no part of either.
+  writeFileSync(join(root, 'b'), 'before');
+  const grown = await find(root, '*');
+  writeFileSync(join(root, 'b'), 'before and after');
+  expect(await grown.pack(false, (archive) => archive.text())).not.toContain('after');
+});
+
 test('bad input is refused before anything is sent', async () => {
   for (const refused of [
     () => Template().fromImage('a b'),

@@ -44,13 +44,24 @@ async function find(context: string | undefined, ignored: readonly string[], cop
       );
     }
     found.sort((one, other) => (one.name < other.name ? -1 : 1));
-    const hash = await hashOf(found, copy);
-    return { hash, pack: (gzip, use) => pack(found, gzip, use) };
+    const states: string[] = [];
+    const hashing = new Hashing(copy);
+    for (const file of found) {
+      hashing.begin(file);
+      for await (const piece of content(file)) hashing.update(piece);
+      states.push(hashing.state());
+    }
+    const seen = { copy, found, states };
+    return { hash: hashing.state(), pack: (gzip, use) => pack(seen, gzip, use) };
   } catch (error) {
-    if (error instanceof InvalidArgumentError) throw error;
-    const words = error instanceof Error ? error.message : String(error);
-    throw new InvalidArgumentError(`copy: ${words}`, { cause: error });
+    throw unreadable(error);
   }
+}
+
+function unreadable(error: unknown): InvalidArgumentError {
+  if (error instanceof InvalidArgumentError) return error;
+  const words = error instanceof Error ? error.message : String(error);
+  return new InvalidArgumentError(`copy: ${words}`, { cause: error });
 }
 
 /** The directories that a pattern names as they are, so that a context's others are not walked through for one file. */
@@ -96,27 +107,47 @@ async function* walk(
 }
 
 /** Over the step, then each file's name, mode, size (but of directories), and content or target (protocol fact). */
-async function hashOf(found: readonly Found[], copy: Copy): Promise<string> {
-  const hash = createHash('sha256');
-  hash.update(`COPY ${copy.src} ${copy.dest}`);
-  for (const file of found) {
-    hash.update(file.name);
-    hash.update(String(file.fullMode));
+class Hashing {
+  private readonly hash = createHash('sha256');
+
+  constructor(copy: Copy) {
+    this.hash.update(`COPY ${copy.src} ${copy.dest}`);
+  }
+
+  /** Takes what there is of a file beside its content. */
+  begin(file: Found): void {
+    this.hash.update(file.name);
+    this.hash.update(String(file.fullMode));
     if (file.type === 'link') {
       const target = file.target ?? '';
-      hash.update(String(Buffer.byteLength(target)));
-      hash.update(target);
+      this.hash.update(String(Buffer.byteLength(target)));
+      this.hash.update(target);
     } else if (file.type === 'file') {
-      hash.update(String(file.size));
-      for await (const piece of content(file)) hash.update(piece);
+      this.hash.update(String(file.size));
     }
   }
-  return hash.digest('hex');
+
+  update(piece: Buffer): void {
+    this.hash.update(piece);
+  }
+
+  /** The hash of all so far. */
+  state(): string {
+    return this.hash.copy().digest('hex');
+  }
+}
+
+/** What was found and hashed. */
+interface Seen {
+  readonly copy: Copy;
+  readonly found: readonly Found[];
+  /** The hash up to each file and with it, so that one that has changed can be named. */
+  readonly states: readonly string[];
 }
 
 /** Not more than was seen, and an error if it is less. */
 async function* content(file: Found): AsyncGenerator<Buffer> {
-  if (file.size === 0) return;
+  if (file.type !== 'file' || file.size === 0) return;
   let left = file.size;
   for await (const piece of createReadStream(file.path, { end: file.size - 1 })) {
     left -= (piece as Buffer).length;
@@ -125,22 +156,36 @@ async function* content(file: Found): AsyncGenerator<Buffer> {
   if (left > 0) throw new InvalidArgumentError(`copy: ${file.path} became shorter while it was read`);
 }
 
-async function* archive(found: readonly Found[]): AsyncGenerator<Uint8Array> {
-  for (const file of found) {
+/** Hashed once more as it is packed: under a hash nothing may be stored but what was hashed. */
+async function* archive({ copy, found, states }: Seen): AsyncGenerator<Uint8Array> {
+  const hashing = new Hashing(copy);
+  for (const [at, file] of found.entries()) {
     yield tarHead(file);
-    if (file.type !== 'file') continue;
-    yield* content(file);
-    yield tarPadding(file.size);
+    hashing.begin(file);
+    try {
+      for await (const piece of content(file)) {
+        hashing.update(piece);
+        yield piece;
+      }
+    } catch (error) {
+      throw unreadable(error);
+    }
+    if (hashing.state() !== states[at]) {
+      throw new InvalidArgumentError(
+        `copy: ${file.path} changed while it was packed; build again when it stays as it is`,
+      );
+    }
+    if (file.type === 'file') yield tarPadding(file.size);
   }
   yield tarEnd();
 }
 
-async function pack<T>(found: readonly Found[], gzip: boolean, use: (archive: Blob) => Promise<T>): Promise<T> {
+async function pack<T>(seen: Seen, gzip: boolean, use: (archive: Blob) => Promise<T>): Promise<T> {
   const folder = await mkdtemp(join(tmpdir(), 'oncebox-template-'));
   try {
     const path = join(folder, 'files.tar');
     const stages = gzip ? [createGzip()] : [];
-    await pipeline([Readable.from(archive(found)), ...stages, createWriteStream(path)]);
+    await pipeline([Readable.from(archive(seen)), ...stages, createWriteStream(path)]);
     return await use(await blobOf(path));
   } finally {
     await rm(folder, { recursive: true, force: true });
