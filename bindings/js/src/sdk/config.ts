@@ -18,6 +18,7 @@ import {
 } from './options.ts';
 import { ownerOf } from './owner.ts';
 import { hide, isBrowser } from './runtime.ts';
+import type { Trail } from './trail.ts';
 import { type Sender, senderOf } from './transport/sender.ts';
 import { merged, milliseconds, texts, whole } from './validate.ts';
 
@@ -90,6 +91,8 @@ export class ConnectionConfig {
   readonly background: Background | undefined;
   /** Who sends the requests of this connection. */
   readonly sender: Sender;
+  /** @internal Where its requests are noted. */
+  readonly trail: Trail | undefined;
 
   /**
    * @param own names of options that a call has besides, and checks itself
@@ -133,6 +136,11 @@ export class ConnectionConfig {
     const { fetch, transport } = opts;
     this.sender = senderOf({ fetch, transport, native: nativeOptions(opts), clock: clockOptions(opts) });
     hide(this, 'apiKey', 'headers', 'requestHeaders', 'proxy', 'background', 'sender');
+  }
+
+  /** @internal The same, whose requests are noted. */
+  noting(trail: Trail): ConnectionConfig {
+    return Object.create(this, { trail: { value: trail.within(this.trail) } });
   }
 
   /** Options of a call over those of its object; what a call leaves out, or gives as `undefined`, is the object's. */

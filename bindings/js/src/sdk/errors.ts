@@ -25,7 +25,10 @@ export class OnceboxError extends Error {
   statusCode?: number;
   /** The server's `error_code`, where it sent one. */
   errorCode?: string;
-  /** What is known of the call's last attempt; absent where nothing was tried, or a stream had begun. */
+  /**
+   * What is known of the call's last attempt; absent where nothing was tried, a stream had begun, or the last of several requests
+   * was not done and an earlier one was.
+   */
   outcome?: Outcome;
   /** Every attempt of the call, oldest first. */
   attempts: readonly Attempt[] = [];
@@ -167,7 +170,10 @@ export class NotDoneError extends SandboxError {
   override name = 'NotDoneError';
 }
 
-/** It was sent, no whole answer came, and nobody knows what it did. It is not made again by itself. */
+/**
+ * It was sent, no whole answer came, and nobody knows what it did; or a part of it was done, and the rest was not. It is not made
+ * again by itself.
+ */
 export class OutcomeUnknownError extends SandboxError {
   override name = 'OutcomeUnknownError';
   /** Of a create: what `resolve(intent)` settles, from any process. */

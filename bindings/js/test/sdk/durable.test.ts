@@ -100,7 +100,8 @@ describe('input whose call is given up', () => {
         close: () => {},
       };
     };
-    const envd = { stream, unary: async () => ({}), atLeast: () => true, config: {} } as unknown as Envd;
+    const plain = { stream, unary: async () => ({}), atLeast: () => true, config: {} };
+    const envd: Envd = Object.assign(plain, { noting: () => envd }) as unknown as Envd;
     const reach = {
       envd,
       id: 'job',

@@ -109,7 +109,7 @@ test('every method is in the table', () => {
 
 /** Methods that are not the callers'. */
 const PRIVATE = [
-  ...['checkNames', 'getter', 'call', 'tryCall', 'told'],
+  ...['noting', 'checkNames', 'getter', 'call', 'tryCall', 'told'],
   ...['run', 'serverOf', 'remoteOf', 'currentBranch'],
 ];
 

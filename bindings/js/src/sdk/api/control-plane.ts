@@ -3,6 +3,7 @@
 import type { ConnectionConfig } from '../config.ts';
 import { type OnceboxError, SandboxError } from '../errors.ts';
 import { masked } from '../masked.ts';
+import { sendNoted } from '../trail.ts';
 import type { Answer, Call } from '../transport/sender.ts';
 import { merged } from '../validate.ts';
 import { type Classes, failed, refused } from './failure.ts';
@@ -50,7 +51,7 @@ export function apiCall(config: ConnectionConfig, request: ApiRequest): Call {
 export async function sendApi(config: ConnectionConfig, request: ApiRequest): Promise<Answer> {
   const call = apiCall(config, request);
   try {
-    return await config.sender.send(call);
+    return await sendNoted(config.sender, call, config.trail);
   } catch (error) {
     throw failed(request.action, error, config.signal);
   }

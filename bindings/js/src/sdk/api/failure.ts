@@ -37,6 +37,9 @@ export interface Words {
   readonly errorCode?: string;
 }
 
+/** What an error says of a call that had no effect. */
+export const NOT_DONE = 'it was certainly not done';
+
 /** The most that is shown of an answer that is no error of the protocol. */
 const MAX_WORDS = 300;
 
@@ -134,8 +137,8 @@ export function failed(action: string, error: unknown, signal?: AbortSignal): un
   const tries = attempts.length > 1 ? `, after ${attempts.length} attempts` : '';
   const message = (what: string) => `could not ${action}: ${describeOutcome(outcome)}${tries}; ${what}`;
   if (!mayHaveBeenProcessed(attempts)) {
-    if (outcome.kind === 'timed_out') return new TimeoutError(message('it was certainly not done'), evidence);
-    return new NotDoneError(message('it was certainly not done'), evidence);
+    if (outcome.kind === 'timed_out') return new TimeoutError(message(NOT_DONE), evidence);
+    return new NotDoneError(message(NOT_DONE), evidence);
   }
   switch (outcome.kind) {
     case 'timed_out':

@@ -5,6 +5,7 @@ import { Refusal, rpcError } from '../envd/refusal.ts';
 import { Closed, Cut } from '../envd/stream.ts';
 import { type CommandResult, ConnectionLostError } from '../errors.ts';
 import { checkNames } from '../known.ts';
+import type { Trail } from '../trail.ts';
 import { milliseconds, text, variables, whole } from '../validate.ts';
 import { type Attached, attach } from './attached.ts';
 import { dispatch, listRaw, type Start } from './dispatch.ts';
@@ -39,6 +40,11 @@ import {
 /** Runs commands in a sandbox: `sandbox.commands`. */
 export class Commands {
   constructor(private readonly envd: Envd) {}
+
+  /** @internal The same, whose requests are noted. */
+  noting(trail: Trail): Commands {
+    return new Commands(this.envd.noting(trail));
+  }
 
   /** @internal Where its commands run. */
   static envdOf(commands: Commands): Envd {

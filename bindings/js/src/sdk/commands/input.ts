@@ -3,6 +3,7 @@
 import { toBase64 } from '../envd/base64.ts';
 import { type Envd, limitsOf } from '../envd/envd.ts';
 import { InvalidArgumentError, TemplateError } from '../errors.ts';
+import { through } from '../trail.ts';
 import { whole } from '../validate.ts';
 import type { CommandRequestOpts } from './handle.ts';
 
@@ -19,17 +20,20 @@ export async function sendInput(
 ): Promise<void> {
   const bytes = bytesOf(data);
   let at = 0;
-  do {
-    const piece = bytes.subarray(at, at + PIECE);
-    await envd.unary({
-      action: `write to process ${pid}`,
-      service: 'process.Process',
-      method: 'SendInput',
-      message: { process: { pid: checkPid(pid) }, input: { [to]: toBase64(piece) } },
-      ...limitsOf(opts),
-    });
-    at += piece.length;
-  } while (at < bytes.length);
+  const write = async (noting: Envd) => {
+    do {
+      const piece = bytes.subarray(at, at + PIECE);
+      await noting.unary({
+        action: `write to process ${pid}`,
+        service: 'process.Process',
+        method: 'SendInput',
+        message: { process: { pid: checkPid(pid) }, input: { [to]: toBase64(piece) } },
+        ...limitsOf(opts),
+      });
+      at += piece.length;
+    } while (at < bytes.length);
+  };
+  await through(envd, write, () => `${at} of ${bytes.length} bytes were written before`);
 }
 
 /** Ends a process's standard input. */

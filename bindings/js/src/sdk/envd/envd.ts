@@ -14,6 +14,7 @@ import {
   SupersededError,
 } from '../errors.ts';
 import { hide } from '../runtime.ts';
+import { sendNoted, type Trail } from '../trail.ts';
 import { type Answer, type Call, type CallBody, ONCE } from '../transport/sender.ts';
 import { merged, milliseconds } from '../validate.ts';
 import { pack } from './envelope.ts';
@@ -78,12 +79,20 @@ export interface Identity {
 
 /** A port of a sandbox. */
 export class Envd {
+  /** Where its requests are noted. */
+  private readonly trail: Trail | undefined;
+
   constructor(
     readonly identity: Identity,
     private readonly port: number = ENVD_PORT,
     private readonly plane: Plane = 'envd',
   ) {
     hide(this, 'identity');
+  }
+
+  /** @internal The same, whose requests are noted. */
+  noting(trail: Trail): Envd {
+    return Object.create(this, { trail: { value: trail.within(this.trail) } });
   }
 
   /** The options it is reached by. */
@@ -259,7 +268,7 @@ export class Envd {
 
   private async sendRaw(action: string, call: Call): Promise<Answer> {
     try {
-      return await this.config.sender.send(call);
+      return await sendNoted(this.config.sender, call, this.trail);
     } catch (error) {
       throw failed(action, error, call.signal);
     }

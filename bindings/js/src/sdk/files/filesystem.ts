@@ -6,6 +6,7 @@ import { Refusal, rpcError } from '../envd/refusal.ts';
 import { FileNotFoundError } from '../errors.ts';
 import { checkNames, namesOf } from '../known.ts';
 import { hide } from '../runtime.ts';
+import { type Trail, through } from '../trail.ts';
 import { milliseconds, text, whole } from '../validate.ts';
 import type { FileData } from './data.ts';
 import { type DownloadOpts, type Get, readAs, readInto } from './download.ts';
@@ -74,6 +75,13 @@ export class Filesystem {
     hide(this, 'uploads');
   }
 
+  /** @internal The same, whose requests are noted. */
+  noting(trail: Trail): Filesystem {
+    const envd = this.envd.noting(trail);
+    const files: Filesystem = Object.create(this, { envd: { value: envd } });
+    return Object.defineProperty(files, 'uploads', { value: this.uploads.by(envd, files) });
+  }
+
   /**
    * Reads a file. A download that is cut goes on from the byte where it was cut, where it is certain that the file is the
    * same.
@@ -110,14 +118,14 @@ export class Filesystem {
     if (Array.isArray(pathOrFiles)) return this.writeFiles(pathOrFiles, dataOrOpts as FilesystemWriteOpts | undefined);
     const file = { path: pathOrFiles, data: dataOrOpts as FileData };
     this.checkNames('write', opts, OF.write);
-    const [written] = await writeAll(this.envd, this, [file], opts);
+    const [written] = await through(this, (files) => writeAll(files.envd, files, [file], opts));
     return written as WriteInfo;
   }
 
   /** Writes many files, up to 1,000 or 16 MiB in one request. None: nothing is sent. */
   async writeFiles(files: WriteEntry[], opts: FilesystemWriteOpts = {}): Promise<WriteInfo[]> {
     this.checkNames('writeFiles', opts, OF.write);
-    return files.length === 0 ? [] : writeAll(this.envd, this, files, opts);
+    return files.length === 0 ? [] : through(this, (noting) => writeAll(noting.envd, noting, files, opts));
   }
 
   /**
@@ -130,7 +138,8 @@ export class Filesystem {
    */
   async upload(from: UploadSource, path: string, opts: FilesystemTransferOpts = {}): Promise<WriteInfo> {
     this.checkNames('upload', opts, OF.transfer);
-    return this.uploads.upload(from, text('path', path), opts);
+    text('path', path);
+    return through(this, (files) => files.uploads.upload(from, path, opts));
   }
 
   /**
@@ -166,7 +175,9 @@ export class Filesystem {
    */
   async uploadDir(from: string | URL, to: string, opts: DirectoryTransferOpts = {}): Promise<Transferred> {
     this.checkNames('uploadDir', opts, OF.directory);
-    return uploadDir(this, from, text('to', to), { ...opts, signal: opts.signal ?? this.envd.config.signal });
+    const all = { ...opts, signal: opts.signal ?? this.envd.config.signal };
+    text('to', to);
+    return through(this, (files) => uploadDir(files, from, to, all));
   }
 
   /**

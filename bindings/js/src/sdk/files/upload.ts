@@ -61,7 +61,14 @@ export class Uploads {
   constructor(
     private readonly envd: Envd,
     private readonly target: Target,
+    /** Whose requests are no part of a call: what is asked beforehand, and what clears away. */
+    private readonly plain?: Uploads,
   ) {}
+
+  /** The same, by whom the requests of one call are noted. */
+  by(envd: Envd, target: Target): Uploads {
+    return new Uploads(envd, target, this.plain ?? this);
+  }
 
   /** Writes a file, by parts where it is large and the sandbox can join them. */
   async upload(from: UploadSource, path: string, opts: FilesystemTransferOpts): Promise<WriteInfo> {
@@ -208,6 +215,7 @@ export class Uploads {
 
   /** Whether the sandbox joins files. Asked once. */
   private async canCompose({ requestTimeoutMs, ...opts }: FilesystemTransferOpts): Promise<boolean> {
+    if (this.plain !== undefined) return this.plain.canCompose({ requestTimeoutMs, ...opts });
     if (this.composes !== undefined) return this.composes;
     try {
       // Nothing to join: a server that has the operation refuses it, and does nothing.
@@ -225,7 +233,8 @@ export class Uploads {
   /** What cannot be removed does no harm, and whoever has it removed knows of what went wrong already. */
   private async removeParts(parts: readonly string[], user: string | undefined): Promise<void> {
     const signal = AbortSignal.timeout(CLEANUP);
-    for (const part of parts) await this.target.remove(part, { user, signal }).catch(() => {});
+    const { target } = this.plain ?? this;
+    for (const part of parts) await target.remove(part, { user, signal }).catch(() => {});
   }
 
   private signal(opts: FilesystemTransferOpts): AbortSignal | undefined {

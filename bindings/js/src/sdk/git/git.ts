@@ -3,6 +3,7 @@
 import { Commands } from '../commands/commands.ts';
 import { type CommandResult, GitUpstreamError, InvalidArgumentError, SandboxError } from '../errors.ts';
 import { checkNames } from '../known.ts';
+import { through } from '../trail.ts';
 import { whole } from '../validate.ts';
 import { Credentials, gitAs, type SplitUrl, split, store, storeInRepository } from './credentials.ts';
 import { OF } from './names.ts';
@@ -53,11 +54,13 @@ export class Git {
     if (opts.dangerouslyStoreCredentials && credentials && !folder) {
       throw new InvalidArgumentError('path: git names no folder after this URL; give one');
     }
-    const result = await gitAs(this.commands, 'clone the repository', credentials, server, args, opts);
-    if (opts.dangerouslyStoreCredentials && credentials && server && folder) {
-      await storeInRepository(this.commands, folder, credentials, server, opts);
-    }
-    return result;
+    return through(this.commands, async (commands) => {
+      const result = await gitAs(commands, 'clone the repository', credentials, server, args, opts);
+      if (opts.dangerouslyStoreCredentials && credentials && server && folder) {
+        await storeInRepository(commands, folder, credentials, server, opts);
+      }
+      return result;
+    });
   }
 
   /** Makes a repository. */
@@ -83,8 +86,10 @@ export class Git {
     word('name', name);
     const exists = opts.overwrite && (await this.remoteGet(path, name, opts)) !== undefined;
     const args = ['remote', exists ? 'set-url' : 'add', name, plain];
-    const result = await this.run('add the remote', at(path, args), opts);
-    return opts.fetch ? this.run('fetch from the remote', at(path, ['fetch', name]), opts) : result;
+    return through(this.commands, async (commands) => {
+      const result = await git(commands, 'add the remote', at(path, args), opts);
+      return opts.fetch ? git(commands, 'fetch from the remote', at(path, ['fetch', name]), opts) : result;
+    });
   }
 
   /** A remote's URL; `undefined` where there is no such remote. */
@@ -249,7 +254,7 @@ export class Git {
     this.checkNames('dangerouslyAuthenticate', opts, OF.authenticate);
     const credentials = new Credentials(opts.username, opts.password);
     const [host, protocol] = [word('host', opts.host ?? 'github.com'), word('protocol', opts.protocol ?? 'https')];
-    return store(this.commands, credentials, host, protocol, opts);
+    return through(this.commands, (commands) => store(commands, credentials, host, protocol, opts));
   }
 
   /** Sets who commits. */
@@ -258,8 +263,11 @@ export class Git {
     for (const [what, value] of Object.entries({ name, email })) {
       if (typeof value !== 'string' || value.trim() === '') throw new InvalidArgumentError(`${what}: it is empty`);
     }
-    await this.setConfig('user.name', name, opts);
-    return this.setConfig('user.email', email, opts);
+    return through(this.commands, async (commands) => {
+      const git = new Git(commands);
+      await git.setConfig('user.name', name, opts);
+      return git.setConfig('user.email', email, opts);
+    });
   }
 
   private checkNames(method: string, opts: unknown, names: readonly string[]): void {

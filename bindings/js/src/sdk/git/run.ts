@@ -10,6 +10,7 @@ import {
   type SandboxError,
   UnsupportedError,
 } from '../errors.ts';
+import { through } from '../trail.ts';
 import type { Credentials } from './credentials.ts';
 import type { GitRequestOpts } from './types.ts';
 
@@ -26,7 +27,17 @@ const UPSTREAM =
 const MAX_WORDS = 2000;
 
 /** Runs a program as git is run; whatever its exit code. */
-export async function runProgram(
+export function runProgram(
+  commands: Commands,
+  program: readonly string[],
+  opts: GitRequestOpts,
+  credentials?: Credentials,
+): Promise<CommandResult> {
+  const run = (noting: Commands) => runNoted(noting, program, opts, credentials);
+  return through(commands, run, 'it was, or may have been, started before');
+}
+
+async function runNoted(
   commands: Commands,
   [cmd = '', ...args]: readonly string[],
   opts: GitRequestOpts,

@@ -15,6 +15,7 @@ import {
   UnsupportedError,
 } from '../errors.ts';
 import { sleep } from '../runtime.ts';
+import { sendNoted } from '../trail.ts';
 import { whole } from '../validate.ts';
 import type { FoundFiles } from './context-types.ts';
 import {
@@ -206,9 +207,9 @@ async function upload(
       log: config.log,
       signal: config.signal,
     } as const;
-    let answer: Awaited<ReturnType<typeof config.sender.send>>;
+    let answer: Awaited<ReturnType<typeof sendNoted>>;
     try {
-      answer = await config.sender.send(call);
+      answer = await sendNoted(config.sender, call, config.trail);
     } catch (error) {
       throw failed(action, error, config.signal);
     }

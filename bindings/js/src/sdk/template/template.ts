@@ -5,6 +5,7 @@ import { ConnectionConfig, type ConnectionOpts } from '../config.ts';
 import { segment } from '../endpoints.ts';
 import { InvalidArgumentError, type OnceboxError, TemplateError } from '../errors.ts';
 import { date } from '../sandbox/wire.ts';
+import { through } from '../trail.ts';
 import { text, whole } from '../validate.ts';
 import { type BuildInfo, getStatus, hashesOf, startBuild, watchBuild } from './build.ts';
 import { type TemplateFinal, TemplateFromImage, type TemplateOptions } from './builder.ts';
@@ -108,9 +109,11 @@ export class TemplateBase extends TemplateFromImage {
   ): Promise<BuildInfo> {
     const [name, options] = named(nameOrOptions, more);
     const config = new ConnectionConfig(this.resolveOpts(options), OF_BUILD);
-    const build = await startBuild(config, template.recipe, name, options);
-    await watchBuild(config, build, options.onBuildLogs);
-    return build;
+    return through(config, async (noting) => {
+      const build = await startBuild(noting, template.recipe, name, options);
+      await watchBuild(noting, build, options.onBuildLogs);
+      return build;
+    });
   }
 
   /** Builds a template, and does not wait: see {@link TemplateBase.getBuildStatus}. */
@@ -126,7 +129,8 @@ export class TemplateBase extends TemplateFromImage {
     more: Omit<BuildOptions, 'alias'> = {},
   ): Promise<BuildInfo> {
     const [name, options] = named(nameOrOptions, more);
-    return startBuild(new ConnectionConfig(this.resolveOpts(options), OF_BUILD), template.recipe, name, options);
+    const config = new ConnectionConfig(this.resolveOpts(options), OF_BUILD);
+    return through(config, (noting) => startBuild(noting, template.recipe, name, options));
   }
 
   /** How far a build is. */

@@ -99,6 +99,11 @@ export function operationCall(call: Call): OperationCall {
   };
 }
 
+/** Whether a call has no effect, by its specification. */
+export function isLook(call: Call): boolean {
+  return operationOf(call).repeat === 'safe';
+}
+
 const tables = new Map<Plane, OperationTable>();
 
 /** Which operation it is. One that no table has may be repeated as its method says. */

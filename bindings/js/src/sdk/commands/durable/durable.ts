@@ -3,6 +3,7 @@
 import { watchdogOf } from '../../envd/stream.ts';
 import { InvalidArgumentError, TimeoutError } from '../../errors.ts';
 import { randomHex } from '../../runtime.ts';
+import { through } from '../../trail.ts';
 import { milliseconds, text, variables, whole } from '../../validate.ts';
 import type { CommandRequestOpts, Source } from '../handle.ts';
 import { bytesOf } from '../input.ts';
@@ -70,7 +71,8 @@ export async function startDurable(start: DurableStart, opts: DurableOpts, signa
     args: [String(limit), full, seconds, start.stdin ? '1' : '0', ...start.argv],
     surroundings: { envs: variables('envs', start.envs), cwd: start.cwd },
   };
-  return followed(spool, new Following(spool, { stdout: 0, stderr: 0 }, launch, signal));
+  const begin = (noting: Spool) => followed(spool, new Following(noting, { stdout: 0, stderr: 0 }, launch, signal));
+  return through(spool, begin, 'it may have been started before');
 }
 
 /** Attaches to a durable command. */
@@ -82,7 +84,7 @@ export async function attachDurable(reach: Reach, from: Offsets, signal: AbortSi
 
 /** Removes what is kept of one that has ended. `false`: there is nothing. */
 export async function forgetDurable(reach: Reach, signal: AbortSignal): Promise<boolean> {
-  return spoolOf(reach).forget(signal);
+  return through(spoolOf(reach), (spool) => spool.forget(signal), 'it may have been forgotten before');
 }
 
 /** Aborts `control` after so many milliseconds of watching, unless the events end before. 0: never. */
@@ -113,7 +115,7 @@ async function followed(spool: Spool, following: Following): Promise<Source> {
     name: `durable command ${id}`,
     events: following.events(),
     offsets: () => following.offsets,
-    kill: () => spool.kill(signalOf(spool)),
+    kill: () => through(spool, (noting) => noting.kill(signalOf(spool)), 'it may have been killed before'),
     sendStdin: (data, opts) => input.add(bytesOf(data), false, opts ?? {}),
     closeStdin: (opts) => input.add(new Uint8Array(), true, opts ?? {}),
   };
@@ -140,15 +142,21 @@ class Input {
 
   private async feed(data: Uint8Array<ArrayBuffer>, last: boolean, opts: CommandRequestOpts): Promise<void> {
     const { requestTimeoutMs = this.spool.options.requestTimeoutMs } = opts;
-    const spool = new Spool({ ...this.spool.options, requestTimeoutMs });
-    let at = 0;
-    do {
-      const piece = data.subarray(at, at + INPUT_PIECE);
-      await spool.feed(this.at, piece, last, signalOf(spool, opts.signal), () => {
-        this.at += piece.length;
-      });
-      at += piece.length;
-    } while (at < data.length);
+    const reached = new Spool({ ...this.spool.options, requestTimeoutMs });
+    let there = 0;
+    const feed = async (spool: Spool) => {
+      let at = 0;
+      do {
+        const piece = data.subarray(at, at + INPUT_PIECE);
+        await spool.feed(this.at, piece, last, signalOf(spool, opts.signal), () => {
+          this.at += piece.length;
+          there += piece.length;
+        });
+        at += piece.length;
+      } while (at < data.length);
+    };
+    const done = () => `at least ${there} of ${data.length} bytes were written before`;
+    await through(reached, feed, data.length > 0 ? done : 'its end may be there already');
   }
 }
 

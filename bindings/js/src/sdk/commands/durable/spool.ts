@@ -18,6 +18,7 @@ import {
   UnsupportedError,
 } from '../../errors.ts';
 import { randomHex, sleep } from '../../runtime.ts';
+import type { Trail } from '../../trail.ts';
 import { Attached } from '../attached.ts';
 import { waitBefore } from '../follow.ts';
 import { closeInput, sendInput } from '../input.ts';
@@ -72,6 +73,11 @@ export interface SpoolOptions {
 /** The spool of one command. */
 export class Spool {
   constructor(readonly options: SpoolOptions) {}
+
+  /** @internal The same, whose requests are noted. */
+  noting(trail: Trail): Spool {
+    return new Spool({ ...this.options, envd: this.options.envd.noting(trail) });
+  }
 
   /** The command's id. */
   get id(): string {
