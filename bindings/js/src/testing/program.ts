@@ -73,7 +73,8 @@ export function start(args: readonly string[], options: ProgramOptions = {}): Pr
       child.stdin.end();
       reject(new Error(`oncebox ${args.join(' ')}: ${why}${complaints ? `\n${complaints}` : ''}`));
     };
-    const limit = options.startTimeout ?? START_TIMEOUT;
+    // What no timer can have would be over at once.
+    const limit = Math.min(options.startTimeout ?? START_TIMEOUT, 2 ** 31 - 1);
     const timer = setTimeout(() => fail(`nothing was served within ${limit} ms (startTimeout)`), limit);
     child.once('error', (error) => fail(error.message));
     child.once('close', (code, signal) => fail(`it ended with ${signal ?? `code ${code}`}`));

@@ -380,3 +380,14 @@ test('an upload is given up while its source stands still, and the source is let
     expect(cancelled).toBe(true);
   }
 });
+
+test('limits of time that are no whole number, or more than any timer can have, are limits', async () => {
+  const { getSignal } = ConnectionConfig.prototype;
+  for (const requestTimeoutMs of [10_000.5, 2 ** 40, Number.MAX_VALUE]) {
+    expect(getSignal.call(new ConnectionConfig({ apiKey: 'k' }), requestTimeoutMs)).toBeInstanceOf(AbortSignal);
+    const fetch = async () => Response.json({ message: 'no' }, { status: 401 });
+    const sandbox = new Sandbox({ sandboxId: 'i0', envdVersion: '0.6.13', apiKey: 'k', fetch });
+    const run = sandbox.commands.run('true', { requestTimeoutMs });
+    await expect(run, String(requestTimeoutMs)).rejects.toBeInstanceOf(errors.AuthenticationError);
+  }
+});

@@ -32,7 +32,10 @@ describe.skipIf(skip)('testing kit', () => {
   });
 
   test('a program that says what is no JSON is no server, and nobody else is disturbed', async () => {
-    await expect(LocalServer.start({ program: '/bin/echo' })).rejects.toThrow('its first line is no JSON');
+    for (const startTimeout of [undefined, Number.POSITIVE_INFINITY]) {
+      const start = LocalServer.start({ program: '/bin/echo', startTimeout });
+      await expect(start).rejects.toThrow('its first line is no JSON');
+    }
   });
 
   // As in docs/javascript.md.

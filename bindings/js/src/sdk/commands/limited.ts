@@ -8,7 +8,8 @@ export class Limited {
     /** In milliseconds; 0: no limit. */
     limit: number,
   ) {
-    this.late = AbortSignal.timeout(limit || 2 ** 31 - 1);
+    // A part of a millisecond is none to Node's signals.
+    this.late = AbortSignal.timeout(Math.ceil(limit) || 2 ** 31 - 1);
     if (callers.aborted) this.abort();
     for (const signal of [this.late, callers]) signal.addEventListener('abort', this.abort, { once: true });
   }
