@@ -14,6 +14,7 @@ import {
   NotFoundError,
   OnceboxError,
   OutcomeUnknownError,
+  SandboxNotRunningError,
 } from '../../src/sdk/errors.ts';
 import { Sandbox } from '../../src/sdk/sandbox/sandbox.ts';
 import { Template } from '../../src/sdk/template/template.ts';
@@ -105,6 +106,14 @@ describe('input that goes in several messages', () => {
       expect(mayHaveBeenProcessed(error.attempts)).toBe(false);
     }
   });
+});
+
+test('a start whose answer was cut is not told as if only its process had been looked for', async () => {
+  const cut = () => new Response(new Blob([]), { headers: { 'content-type': 'application/connect+json' } });
+  const List = [status(502, { message: 'The sandbox was not found' })];
+  const error = await failure(scripted({ Start: [cut], List }).sandbox.commands.run('true'));
+  expect(error).toBeInstanceOf(SandboxNotRunningError);
+  expectBegun(error);
 });
 
 describe('a durable command', () => {

@@ -5,7 +5,7 @@ import { Refusal, rpcError } from '../envd/refusal.ts';
 import { Closed, Cut } from '../envd/stream.ts';
 import { type CommandResult, ConnectionLostError } from '../errors.ts';
 import { checkNames } from '../known.ts';
-import type { Trail } from '../trail.ts';
+import { type Trail, through } from '../trail.ts';
 import { milliseconds, text, variables, whole } from '../validate.ts';
 import { type Attached, attach } from './attached.ts';
 import { dispatch, listRaw, type Start } from './dispatch.ts';
@@ -213,7 +213,7 @@ export async function startProcess(envd: Envd, controls: Controls, opts: Program
   const watchdog = watchdogIn(opts);
   const startedAt = performance.now();
   return controlling(opts.signal ?? envd.config.signal, async (control) => {
-    const { attached, marker, gap } = await dispatch(envd, {
+    const start: Start = {
       process,
       ...(opts.pty ? { pty: { size: opts.pty } } : {}),
       stdin: opts.stdin,
@@ -222,7 +222,9 @@ export async function startProcess(envd: Envd, controls: Controls, opts: Program
       requestTimeoutMs: limit,
       watchdog,
       signal: control.signal,
-    });
+    };
+    const begin = (noting: Envd) => dispatch(noting, start);
+    const { attached, marker, gap } = await through(envd, begin, 'it may have been started before');
     const known = { envd, pid: attached.pid, marker, timeoutMs, watching: false, startedAt, reattachments, watchdog };
     return new CommandHandle(sourceOf(known, attached, control, controls, gap), control, sinks);
   });
