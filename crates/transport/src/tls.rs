@@ -20,7 +20,7 @@ use tokio_rustls::TlsConnector;
 use crate::conn::Failure;
 use crate::dial::DialError;
 use crate::error::Error;
-use crate::io::Stream;
+use crate::io::{Below, Stream};
 
 const HTTP1: &[u8] = b"http/1.1";
 const HTTP2: &[u8] = b"h2";
@@ -133,12 +133,12 @@ impl Tls {
         let chose_http2 = |session: &rustls::ClientConnection| session.alpn_protocol() == Some(HTTP2);
         Ok(match stream {
             Stream::Plain(socket) => {
-                let stream = connector.connect(name, socket).await.map_err(described)?;
+                let stream = connector.connect(name, Below::new(socket)).await.map_err(described)?;
                 let chose_http2 = chose_http2(stream.get_ref().1);
                 (Stream::Tls(Box::new(stream)), chose_http2)
             }
             other => {
-                let stream = connector.connect(name, other).await.map_err(described)?;
+                let stream = connector.connect(name, Below::new(other)).await.map_err(described)?;
                 let chose_http2 = chose_http2(stream.get_ref().1);
                 (Stream::Nested(Box::new(stream)), chose_http2)
             }

@@ -4,6 +4,9 @@
 //! to the kernel, what a GOAWAY said, whether a write failed before what had already arrived was read. [`Observed`]
 //! sits between them and the socket and keeps those facts.
 
+mod below;
+#[cfg(all(test, feature = "simulation"))]
+mod failed_writes;
 mod frames;
 mod observed;
 #[cfg(test)]
@@ -12,6 +15,7 @@ mod stale;
 mod stream;
 mod wire;
 
+pub(crate) use below::{Below, LeftBelow};
 pub(crate) use observed::{Observed, Protocol};
 pub(crate) use stale::CheckStale;
 pub(crate) use stream::Stream;

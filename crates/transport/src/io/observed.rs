@@ -8,9 +8,9 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::CheckStale;
 use super::frames::{EmptyDataFilter, FrameReader};
 use super::wire::Wire;
+use super::{CheckStale, LeftBelow};
 
 /// Reads with less room than this go through a buffer of our own.
 const SMALL_READ: usize = 64;
@@ -144,7 +144,7 @@ impl<T: AsyncRead + Unpin> Observed<T> {
     }
 }
 
-impl<T: AsyncWrite + CheckStale + Unpin> AsyncWrite for Observed<T> {
+impl<T: AsyncWrite + CheckStale + LeftBelow + Unpin> AsyncWrite for Observed<T> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[IoSlice::new(buf)])
     }
@@ -165,12 +165,18 @@ impl<T: AsyncWrite + CheckStale + Unpin> AsyncWrite for Observed<T> {
             this.wire.ended.store(true, Ordering::Release);
             return this.write_error(stale, all);
         }
+        let before = this.io.left_below();
         match ready!(Pin::new(&mut this.io).poll_write_vectored(cx, bufs)) {
             Ok(written) => {
                 this.wrote(bufs, written);
                 Poll::Ready(Ok(written))
             }
-            Err(error) => this.write_error(error, all),
+            Err(error) => {
+                // A part may have left before TLS failed: never more bytes than left below it, and from the front.
+                let left = this.io.left_below() - before;
+                this.wrote(bufs, usize::try_from(left).map_or(all, |left| left.min(all)));
+                this.write_error(error, all)
+            }
         }
     }
 
@@ -199,6 +205,8 @@ mod tests {
     use super::super::frames;
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    impl LeftBelow for tokio::io::DuplexStream {}
 
     impl CheckStale for tokio::io::DuplexStream {
         fn check_stale(&self) -> io::Result<()> {

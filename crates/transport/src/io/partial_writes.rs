@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use super::{CheckStale, Observed, Protocol, frames};
+use super::{Below, CheckStale, LeftBelow, Observed, Protocol, frames};
 
 /// Takes as many bytes as its script says, over and over; 0: not now.
 struct Scripted {
@@ -83,7 +83,9 @@ impl CheckStale for Scripted {
     }
 }
 
-impl CheckStale for TlsStream<Scripted> {
+impl LeftBelow for Scripted {}
+
+impl CheckStale for TlsStream<Below<Scripted>> {
     fn check_stale(&self) -> io::Result<()> {
         Ok(())
     }
@@ -134,7 +136,10 @@ async fn write_all(io: &mut (impl AsyncWrite + Unpin), pieces: &[Vec<u8>], mut w
     io.shutdown().await.unwrap();
 }
 
-async fn check<T: AsyncRead + AsyncWrite + CheckStale + Unpin>(ours: T, mut theirs: impl AsyncRead + Unpin) {
+async fn check<T: AsyncRead + AsyncWrite + CheckStale + LeftBelow + Unpin>(
+    ours: T,
+    mut theirs: impl AsyncRead + Unpin,
+) {
     let (pieces, headers) = sent();
     let all = pieces.concat();
     let (mut observed, wire) = Observed::new(ours, Protocol::Http2);
@@ -179,7 +184,7 @@ async fn so_it_does_inside_tls() {
     for script in SCRIPTS {
         let (ours, theirs, partial) = scripted(script);
         let name = ServerName::try_from("localhost").unwrap();
-        let (ours, theirs) = tokio::join!(connector.connect(name, ours), acceptor.accept(theirs));
+        let (ours, theirs) = tokio::join!(connector.connect(name, Below::new(ours)), acceptor.accept(theirs));
         let ours = ours.unwrap();
         assert!(ours.is_write_vectored());
         check(ours, theirs.unwrap()).await;

@@ -10,19 +10,19 @@ use tokio::net::TcpStream;
 use tokio::net::UnixStream;
 use tokio_rustls::client::TlsStream;
 
-use super::CheckStale;
+use super::{Below, CheckStale, LeftBelow};
 use crate::tls::explain;
 
 /// See the module.
 pub(crate) enum Stream {
     Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<Below<TcpStream>>>),
     #[cfg(feature = "simulation")]
     Simulated(Box<dyn crate::simulation::Io>),
     #[cfg(unix)]
     Unix(UnixStream),
     /// TLS inside anything but a plain TCP connection.
-    Nested(Box<TlsStream<Stream>>),
+    Nested(Box<TlsStream<Below<Stream>>>),
 }
 
 impl AsyncRead for Stream {
@@ -101,6 +101,20 @@ impl AsyncWrite for Stream {
             #[cfg(unix)]
             Self::Unix(socket) => Pin::new(socket).poll_shutdown(cx),
             Self::Nested(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+impl LeftBelow for Stream {
+    fn left_below(&self) -> u64 {
+        match self {
+            Self::Tls(stream) => stream.left_below(),
+            Self::Nested(stream) => stream.left_below(),
+            Self::Plain(_) => 0,
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => 0,
+            #[cfg(unix)]
+            Self::Unix(_) => 0,
         }
     }
 }

@@ -41,7 +41,8 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Bytes that the stream below took, the kernel or TLS, since the connection was opened.
+    /// Bytes that the stream below took, the kernel or TLS, since the connection was opened; with them those that may
+    /// have left before a write failed.
     pub(crate) fn bytes_written(&self) -> u64 {
         self.bytes_written.load(Ordering::Acquire)
     }

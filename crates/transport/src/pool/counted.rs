@@ -54,6 +54,14 @@ impl Counts {
     }
 }
 
+#[cfg(all(test, feature = "simulation"))]
+impl Counted {
+    /// That of a connection which belongs to no pool.
+    pub(crate) fn alone() -> Self {
+        Counts::new(Shown::new(String::new())).one(What::Open)
+    }
+}
+
 impl Drop for Counted {
     fn drop(&mut self) {
         self.counts.of(self.what).fetch_sub(1, Ordering::AcqRel);
