@@ -114,12 +114,12 @@ impl Desktop<'_> {
         self.tool("Xvfb").args(args.into_iter().chain(["-noreset"])).leave(START).await?;
         for _ in 0..LOOKS {
             tokio::time::sleep(BETWEEN_LOOKS).await;
-            if self.is_up().await? {
-                return self.start_session().await.map(|()| true);
+            if self.is_up().await.map_err(Error::partly)? {
+                return self.start_session().await.map(|()| true).map_err(Error::partly);
             }
         }
         let message = format!("display {} did not come up within {:?}", self.display, BETWEEN_LOOKS * LOOKS);
-        Err(Error::new(ErrorKind::Timeout, START, message))
+        Err(Error::new(ErrorKind::Timeout, START, message).begun())
     }
 
     async fn start_session(&self) -> Result<(), Error> {

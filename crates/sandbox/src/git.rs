@@ -255,7 +255,7 @@ impl Git<'_> {
             }
         }
         self.set_config("user.name", name, scope).await?;
-        self.set_config("user.email", email, scope).await.map(drop)
+        self.set_config("user.email", email, scope).await.map(drop).map_err(Error::partly)
     }
 
     /// Stores credentials in the sandbox, in plain text in the user's home, for all later calls of git to this host. Whatever

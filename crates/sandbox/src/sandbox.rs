@@ -289,6 +289,11 @@ impl Sandbox {
         self.gathering_in(Trail::new(Instant::now()))
     }
 
+    /// As [`gathering`](Self::gathering), unless it is part of a call that has a history.
+    pub(crate) fn gathering_once(&self) -> Self {
+        if self.client().own().trail.is_some() { self.clone() } else { self.gathering() }
+    }
+
     /// The same handle, whose calls only find out what became of another.
     pub(crate) fn looking_up(&self) -> Self {
         match &self.client().own().trail {

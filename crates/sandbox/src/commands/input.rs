@@ -24,18 +24,21 @@ fn input(data: Bytes, types: bool) -> ProcessInput {
 
 /// Writes to a process's standard input, or types on its terminal.
 pub(super) async fn send_input(sandbox: &Sandbox, pid: u32, data: Bytes, types: bool) -> Result<(), Error> {
+    let sandbox = &sandbox.gathering_once();
     let client = sandbox.envd().process(RpcCall::default())?;
-    let mut rest = data;
+    let (mut rest, mut begun) = (data, false);
     loop {
         let piece = rest.split_to(rest.len().min(PIECE));
         let request =
             SendInputRequest { process: selector(pid).into(), input: input(piece, types).into(), ..Default::default() };
         if let Err(error) = client.send_input(request).await {
-            return Err(sandbox.after_loss(Error::rpc(ACTION, error)).await);
+            let error = sandbox.after_loss(Error::rpc(ACTION, error)).await.partly_if(begun);
+            return Err(sandbox.tell(error));
         }
         if rest.is_empty() {
             return Ok(());
         }
+        begun = true;
     }
 }
 

@@ -66,7 +66,7 @@ impl<'a> Tool<'a> {
                 // One that has ended says why by itself.
                 Err(error) if !error.is_not_found() => {
                     let _ = commands.kill(pid).await;
-                    return Err(error);
+                    return Err(error.partly());
                 }
                 _ => {}
             }

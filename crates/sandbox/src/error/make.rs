@@ -148,6 +148,26 @@ impl Error {
         self.change(|inner| inner.begun = true)
     }
 
+    /// The failure of a call of which an earlier request was done, or may have been: what is known of this one alone is not
+    /// what is known of the call.
+    pub(crate) fn partly(self) -> Self {
+        if self.may_have_been_processed() {
+            return self;
+        }
+        let error = self.also("what came before it in this call was done, or may have been");
+        error.change(|inner| {
+            (inner.begun, inner.nothing_done) = (true, false);
+            if inner.kind == ErrorKind::NotDone {
+                inner.kind = ErrorKind::OutcomeUnknown;
+            }
+        })
+    }
+
+    /// The same, where there was such a request.
+    pub(crate) fn partly_if(self, begun: bool) -> Self {
+        if begun { self.partly() } else { self }
+    }
+
     /// The same failure, as it looks once more is known.
     pub(crate) fn found(self, kind: ErrorKind, what: &str) -> Self {
         let begun = self.may_have_been_processed();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -97,13 +98,23 @@ impl WriteFiles {
         let count = self.files.len();
         let (batches, alone) = sorted(self.files);
         let files = Files { sandbox: &self.sandbox, user: self.user.as_deref() };
+        // Those that were done, and those that are on their way when another one fails.
+        let begun = &AtomicUsize::new(0);
         let batches = batches.into_iter().map(|batch| {
             let headers = headers.clone();
-            async move { files.post_batch(batch, headers, self.verify).await }
+            async move {
+                begun.fetch_add(1, Ordering::Relaxed);
+                let posted = files.post_batch(batch, headers, self.verify).await;
+                if posted.as_ref().is_err_and(|error| !error.may_have_been_processed()) {
+                    begun.fetch_sub(1, Ordering::Relaxed);
+                }
+                posted
+            }
         });
+        let partly = |error: Error| error.partly_if(begun.load(Ordering::Relaxed) > 0);
         let mut written: Vec<Option<WrittenFile>> = (0..count).map(|_| None).collect();
         let mut batches = std::pin::pin!(stream::iter(batches).buffer_unordered(AT_ONCE));
-        while let Some(batch) = batches.try_next().await? {
+        while let Some(batch) = batches.try_next().await.map_err(partly)? {
             for (place, file) in batch {
                 written[place] = Some(file);
             }
@@ -113,7 +124,8 @@ impl WriteFiles {
             for (name, value) in &self.metadata {
                 write = write.metadata(name, value);
             }
-            written[place] = Some(write.await?);
+            written[place] = Some(write.await.map_err(partly)?);
+            begun.fetch_add(1, Ordering::Relaxed);
         }
         Ok(written.into_iter().flatten().collect())
     }
@@ -152,7 +164,8 @@ impl Files<'_> {
         }
         if verify {
             let sizes = files.iter().map(|(_, data)| data.len() as u64);
-            self.verify_all(written.iter().map(|file| file.path.clone()).zip(sizes).collect()).await?;
+            let sizes = written.iter().map(|file| file.path.clone()).zip(sizes).collect();
+            self.verify_all(sizes).await.map_err(Error::partly)?;
         }
         Ok(places.into_iter().zip(written).collect())
     }

@@ -108,7 +108,8 @@ impl Files<'_> {
             let length = PART.min(size - offset);
             let part = format!("{path}.oncebox-{upload}-{}", parts.len());
             parts.push(part.clone());
-            self.insistently(&part, from, offset, length).await?;
+            let sent = self.insistently(&part, from, offset, length).await;
+            sent.map_err(|error| error.partly_if(offset > 0))?;
             offset += length;
             progress(offset, size);
         }
@@ -124,7 +125,7 @@ impl Files<'_> {
             Ok(answer) => answer.into_body().collect().await.map_err(|error| error.to_string()),
             // Nobody knows: what is there tells.
             Err(error) if error.may_have_been_processed() => Err(error.message().to_owned()),
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.partly()),
         };
         let written = match joined {
             Ok(answer) => {
@@ -132,7 +133,7 @@ impl Files<'_> {
             }
             Err(how) => self.was_joined(path, parts, &how).await?,
         };
-        self.verify(path, size).await?;
+        self.verify(path, size).await.map_err(Error::partly)?;
         Ok(written)
     }
 
@@ -153,7 +154,7 @@ impl Files<'_> {
 
     /// Writes a part of a file of this machine, as often as it takes.
     async fn insistently(&self, path: &str, from: &Path, offset: u64, length: u64) -> Result<WrittenFile, Error> {
-        let mut in_vain = 0;
+        let (mut in_vain, mut begun) = (0, false);
         loop {
             let (name, counts) = (from.to_owned(), (offset, length));
             let data =
@@ -164,8 +165,9 @@ impl Files<'_> {
             };
             in_vain += 1;
             if in_vain == IN_VAIN || !may_pass(&error) {
-                return Err(self.sandbox.after_loss(error).await);
+                return Err(self.sandbox.after_loss(error).await.partly_if(begun));
             }
+            begun |= error.may_have_been_processed();
             tracing::debug!(%error, path, offset, "a part is sent again");
             let wait = FIRST_WAIT * 2_u32.pow(in_vain - 1);
             tokio::time::sleep(wait.mul_f64(0.5 + self.sandbox.client().transport().draw() / 2.0)).await;

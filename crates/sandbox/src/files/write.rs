@@ -143,7 +143,7 @@ impl WriteFile {
         let mut written = files.post(ACTION, Some(&self.path), headers, body).await?;
         let written = written.pop().ok_or_else(|| Error::malformed(ACTION, "it names no written file"))?;
         if self.verify {
-            files.verify(&self.path, sent.load(Ordering::Relaxed)).await?;
+            files.verify(&self.path, sent.load(Ordering::Relaxed)).await.map_err(Error::partly)?;
         }
         Ok(written)
     }

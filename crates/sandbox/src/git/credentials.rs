@@ -90,7 +90,7 @@ impl Git<'_> {
         protocol: &str,
     ) -> Result<(), Error> {
         self.set_config("credential.helper", "store", super::GitScope::Global).await?;
-        self.store_in("", credentials, host, protocol).await
+        self.store_in("", credentials, host, protocol).await.map_err(Error::partly)
     }
 
     /// Has git's own helper keep credentials in the folder of a repository, and use them there.
@@ -106,7 +106,7 @@ impl Git<'_> {
         self.store_in(&file, credentials, &host(url), url.scheme()).await?;
         let helper = format!("store --file={}", crate::shell::quote(&file));
         let key = format!("credential.{}.helper", origin(url));
-        self.set_config(&key, &helper, super::GitScope::Local(path)).await.map(drop)
+        self.set_config(&key, &helper, super::GitScope::Local(path)).await.map(drop).map_err(Error::partly)
     }
 
     async fn store_in(&self, file: &str, credentials: &Credentials, host: &str, protocol: &str) -> Result<(), Error> {

@@ -232,7 +232,8 @@ impl GitClone<'_> {
         let output = self.git.run_as("clone the repository", credentials.as_ref(), url.as_ref(), &args).await?;
         if let (true, Some(credentials), Some(url)) = (self.store, &credentials, &url) {
             let folder = folder.ok_or_else(|| Error::invalid("path: git names no folder after this URL; give one"))?;
-            self.git.store_in_repository(folder, credentials, url).await?;
+            let stored = self.git.store_in_repository(folder, credentials, url).await;
+            stored.map_err(Error::partly)?;
         }
         Ok(output)
     }
@@ -264,7 +265,8 @@ impl GitRemoteAdd<'_> {
         let what = if exists { "set-url" } else { "add" };
         let output = self.git.run("add the remote", &at(&self.path, &["remote", what, name, &url])?).await?;
         if self.fetch {
-            return self.git.run("fetch from the remote", &at(&self.path, &["fetch", name])?).await;
+            let fetched = self.git.run("fetch from the remote", &at(&self.path, &["fetch", name])?).await;
+            return fetched.map_err(Error::partly);
         }
         Ok(output)
     }

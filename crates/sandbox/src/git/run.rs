@@ -79,7 +79,7 @@ impl Git<'_> {
         {
             // Without them it waits for ever.
             let _ = commands.kill(handle.pid()).await;
-            return Err(error);
+            return Err(error.partly());
         }
         let output = handle.wait().await?;
         if output.exit.timed_out {

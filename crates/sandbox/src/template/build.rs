@@ -136,12 +136,13 @@ impl BuildTemplate {
         let call = ApiCall::new(&operations::CREATE_TEMPLATE, ACTION, []).json(&self.body)?;
         let made: api::RequestedBuild = parse(ACTION, &self.client.call(call).await?)?;
         for (copy, files) in found {
-            upload::upload(&self.client, &made.template_id, &copy, files, &self.told).await?;
+            let sent = upload::upload(&self.client, &made.template_id, &copy, files, &self.told).await;
+            sent.map_err(Error::partly)?;
         }
         let start = self.template.start_build(self.forced, &hashes);
         let parameters = [&*made.template_id, &*made.build_id];
         let call = ApiCall::new(&operations::START_BUILD, ACTION, parameters).json(&start)?;
-        self.client.call(call).await?;
+        self.client.call(call).await.map_err(Error::partly)?;
         Ok(TemplateBuild {
             client: self.client,
             template_id: made.template_id,
@@ -173,7 +174,7 @@ impl BuildTemplate {
         let told = Arc::clone(&self.told);
         let build = self.start().await?;
         let mut log = std::pin::pin!(build.logs());
-        while let Some(entry) = log.try_next().await? {
+        while let Some(entry) = log.try_next().await.map_err(Error::partly)? {
             told(BuildEvent::Log(entry));
         }
         Ok(build)

@@ -37,12 +37,13 @@ impl DurableControl {
     /// was given up, has added to it meanwhile.
     pub async fn send_stdin(&self, data: impl Into<Bytes>) -> Result<(), Error> {
         let mut at = self.input.lock().await;
-        let mut data = data.into();
+        let (mut data, mut begun) = (data.into(), false);
         while !data.is_empty() {
             let piece = data.split_to(data.len().min(INPUT_PIECE));
             let length = piece.len() as u64;
-            self.spool.feed(*at, piece, false).await?;
+            self.spool.feed(*at, piece, false).await.map_err(|error| error.partly_if(begun))?;
             *at += length;
+            begun = true;
         }
         Ok(())
     }

@@ -111,17 +111,19 @@ impl Spool {
     }
 
     async fn change_at_last(&self, action: &'static str, call: Call) -> Result<VecDeque<Said>, Error> {
-        let mut in_vain = 0;
+        let (mut in_vain, mut begun) = (0, false);
         loop {
             let error = match self.once(action, &call).await {
                 Ok(said) => return Ok(said),
                 Err(error) => error,
             };
             in_vain += 1;
+            let before = begun;
+            begun |= error.may_have_been_processed();
             // Its process may have been killed before its input was closed.
             let passes = is_passing(&error) || (call.input.is_some() && error.kind() == ErrorKind::NotFound);
             if !passes || in_vain > self.stream.reattachments {
-                return Err(self.sandbox.after_loss(error).await);
+                return Err(self.sandbox.after_loss(error).await.partly_if(before));
             }
             sleep(wait_before(in_vain)).await;
         }
@@ -130,8 +132,8 @@ impl Spool {
     async fn once(&self, action: &'static str, call: &Call) -> Result<VecDeque<Said>, Error> {
         let mut attached = self.start(action, call).await?;
         if let Some(input) = &call.input {
-            send_input(&self.sandbox, attached.pid, input.clone(), false).await?;
-            self.sandbox.commands().close_stdin(attached.pid).await?;
+            send_input(&self.sandbox, attached.pid, input.clone(), false).await.map_err(Error::partly)?;
+            self.sandbox.commands().close_stdin(attached.pid).await.map_err(Error::partly)?;
         }
         let (mut frames, mut said) = (Frames::default(), VecDeque::new());
         let (mut words, mut length) = (String::new(), 0);
@@ -203,7 +205,8 @@ impl Spool {
         let args = vec![offset.to_string(), data.len().to_string(), random_hex()?, u8::from(last).to_string()];
         let mut said = self.change(ACTION, Call::changing("feed", args, Some(data))).await?;
         while said == Said::Waits {
-            said = self.change(ACTION, Call::changing("fed", vec![end.to_string()], None)).await?;
+            let waited = self.change(ACTION, Call::changing("fed", vec![end.to_string()], None)).await;
+            said = waited.map_err(Error::partly)?;
         }
         match said {
             Said::Done => Ok(()),

@@ -97,8 +97,11 @@ impl UploadDir {
             progress.total_bytes = Some(found.files.iter().map(|(_, size)| size).sum());
         });
         let files = Files { sandbox: &self.sandbox, user: self.user.as_deref() };
+        let mut begun = false;
         for folder in &found.empty {
-            files.make_dir(&below(&self.to, folder)).await?;
+            let made = files.make_dir(&below(&self.to, folder)).await;
+            made.map_err(|error| error.partly_if(begun))?;
+            begun = true;
         }
         let (mut held, mut bytes) = (Vec::new(), 0);
         for (path, size) in &found.files {
@@ -106,17 +109,21 @@ impl UploadDir {
                 held.push(path.as_str());
                 bytes += size;
                 if bytes >= HELD || held.len() == MAX_HELD {
-                    send_small(&files, &self.from, &self.to, &std::mem::take(&mut held), &counter).await?;
-                    bytes = 0;
+                    let sent = send_small(&files, &self.from, &self.to, &std::mem::take(&mut held), &counter).await;
+                    sent.map_err(|error| error.partly_if(begun))?;
+                    (bytes, begun) = (0, true);
                 }
                 continue;
             }
             let before = counter.progress().bytes;
             let tell = |now, _| counter.tell(|progress| progress.bytes = before + now);
-            files.upload(self.from.join(path), &below(&self.to, path), tell).await?;
+            let sent = files.upload(self.from.join(path), &below(&self.to, path), tell).await;
+            sent.map_err(|error| error.partly_if(begun))?;
+            begun = true;
             counter.tell(|progress| progress.files += 1);
         }
-        send_small(&files, &self.from, &self.to, &held, &counter).await?;
+        let sent = send_small(&files, &self.from, &self.to, &held, &counter).await;
+        sent.map_err(|error| error.partly_if(begun))?;
         let TransferProgress { files, bytes, .. } = counter.progress();
         Ok(Transferred { files, bytes, skipped: found.skipped })
     }
