@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use oncebox_policy::create::{Action, ApiVersion, Call, Create, Intent, IntentTag, Rule, ServerMemory};
-use oncebox_policy::{IdempotencyKeys, Options, Policy};
+use oncebox_policy::{DEFAULT_SETTLE, IdempotencyKeys, Options, Policy};
 use proptest::collection::{vec, vec_deque};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -28,6 +28,10 @@ struct Case {
     given: bool,
     /// Seconds before the begin at which sandboxes of the same intent were started; only of a given one.
     older: Vec<f64>,
+    /// How long before the begin an earlier call lost a send; only of a given one.
+    earlier_loss: Option<Duration>,
+    /// When that send has its effect, where it has one.
+    earlier_effect: Option<f64>,
     foreign: usize,
     known_v2: bool,
     policy: Policy,
@@ -44,6 +48,8 @@ impl Default for Case {
             keys: IdempotencyKeys::Auto,
             given: false,
             older: Vec::new(),
+            earlier_loss: None,
+            earlier_effect: None,
             foreign: 3,
             known_v2: false,
             policy: Policy::default(),
@@ -70,6 +76,9 @@ impl Case {
         for started in &self.older {
             server.add_older(-started, &intent);
         }
+        if let Some(at) = self.earlier_effect {
+            server.add_earlier(at, &intent);
+        }
         let call = Call {
             options: Options {
                 policy: self.policy.clone(),
@@ -82,6 +91,7 @@ impl Case {
                 version: (self.known_v2 && self.behaviour.has_v2).then_some(ApiVersion::V2),
                 ..ServerMemory::default()
             },
+            earlier_loss: self.earlier_loss,
             ..Call::default()
         };
         let mut create = if self.given { Create::given(intent, call) } else { Create::new(intent, call) };
@@ -163,11 +173,21 @@ fn behaviour() -> impl Strategy<Value = Behaviour> {
         })
 }
 
+/// How long before the begin an earlier call lost a send, and at which part of its time that has its effect, if ever.
+fn earlier() -> impl Strategy<Value = (Duration, Option<f64>)> {
+    ((0..12_000_u64).prop_map(Duration::from_millis), proptest::option::of(0.0..1.0_f64))
+}
+
+/// This part of the time from an earlier loss on in which an effect shows itself in lists before `settle` is over.
+fn in_time(behaviour: &Behaviour, loss: Option<Duration>, part: f64) -> f64 {
+    (SETTLE - behaviour.lag).as_secs_f64() * part - loss.unwrap_or_default().as_secs_f64()
+}
+
 fn case() -> impl Strategy<Value = Case> {
     (
         behaviour(),
         select(vec![IdempotencyKeys::Auto, IdempotencyKeys::Honoured, IdempotencyKeys::Ignored]),
-        (prop::bool::weighted(0.3), vec(0.1..60.0_f64, 0..3)),
+        (prop::bool::weighted(0.3), vec(0.1..60.0_f64, 0..3), proptest::option::of(earlier())),
         (0..5_usize, any::<bool>(), any::<bool>()),
         (0..5_u32, 0..5_u32, select(vec![16_u32, 16, 6, 3])),
         select(vec![60_u64, 60, 25, 8]),
@@ -175,13 +195,24 @@ fn case() -> impl Strategy<Value = Case> {
         any::<u64>(),
     )
         .prop_map(
-            |(behaviour, keys, (given, older), (foreign, known_v2, fork), counts, deadline, abandon_at, seed)| {
+            |(
+                behaviour,
+                keys,
+                (given, older, earlier),
+                (foreign, known_v2, fork),
+                counts,
+                deadline,
+                abandon_at,
+                seed,
+            )| {
                 let (retries, connection_retries, lookups) = counts;
+                let (loss, effect) = earlier.filter(|_| given).unzip();
                 Case {
-                    behaviour,
                     keys,
                     given,
                     older: if given { older } else { Vec::new() },
+                    earlier_loss: loss,
+                    earlier_effect: effect.flatten().map(|part: f64| in_time(&behaviour, loss, part)),
                     foreign,
                     known_v2,
                     policy: Policy { retries, connection_retries, lookups, ..Policy::default() },
@@ -189,10 +220,14 @@ fn case() -> impl Strategy<Value = Case> {
                     abandon_at,
                     fork,
                     seed,
+                    behaviour,
                 }
             },
         )
 }
+
+/// What is taken where nothing is said.
+const SETTLE: Duration = DEFAULT_SETTLE;
 
 /// A bad day: the answer lost on 20 %, 502 on 10 % (half of them after the effect), 504 after it on 10 %, 503 on 10 %,
 /// refused on 10 %; effects up to 5 s late, lists that lag, faults of look-ups and kills.
@@ -315,6 +350,57 @@ proptest! {
         case.behaviour.sends.retain(|fault| !matches!(fault, SendFault::Busy { lie: true, .. }));
         let (run, server) = case.run();
         prop_assert!(server.ours_made() <= 1, "{} effects: {run:#?}", server.ours_made());
+    }
+
+    /// However the call goes, its first send is behind a look-up that began `settle` after the earlier loss.
+    #[test]
+    fn nothing_is_sent_before_an_earlier_loss_is_settled(mut case in case(), loss in 0..15_000_u64) {
+        let loss = Duration::from_millis(loss);
+        (case.given, case.earlier_loss, case.earlier_effect) = (true, Some(loss), None);
+        let (run, _) = case.run();
+        let is = |wanted: fn(&Action) -> bool| run.trace.iter().filter(move |(_, step)| wanted(&step.action));
+        let first = is(|action| matches!(action, Action::Send(_))).next().map_or(Duration::MAX, |(at, _)| *at);
+        let settled = is(|action| matches!(action, Action::LookUp { .. })).any(|(at, _)| *at < first && *at + loss >= SETTLE);
+        prop_assert!(settled || first == Duration::MAX, "sent at {first:?}: {run:#?}");
+        prop_assert!(!matches!(run.end, Action::NotDone(_)) || settled || run.sends > 0, "not done, and not known: {run:#?}");
+        prop_assert!(
+            run.sends == 0 || run.trace.iter().any(|(_, step)| step.rule == Rule::SweepAtOnce),
+            "sent after a loss and not swept: {run:#?}"
+        );
+        // Asked again, the call after it knows of no older a loss.
+        if run.lost_for.is_none() {
+            prop_assert!(!matches!(run.end, Action::Unknown(_)), "unknown, and nothing lost: {run:#?}");
+        }
+    }
+
+    /// The earlier send's effect comes while the call is under way: there is one sandbox, though keys are ignored.
+    #[test]
+    fn the_effect_of_an_earlier_loss_is_no_double(mut case in case(), loss in 0..10_000_u64, part in 0.0..1.0_f64) {
+        case.behaviour.honours_keys = false;
+        case.keys = IdempotencyKeys::Ignored;
+        case.behaviour.sends.retain(|fault| !matches!(fault, SendFault::Busy { lie: true, .. }));
+        case.older.clear();
+        (case.given, case.earlier_loss) = (true, Some(Duration::from_millis(loss)));
+        case.earlier_effect = Some(in_time(&case.behaviour, case.earlier_loss, part));
+        let (run, server) = case.run();
+        prop_assert_eq!(server.carried_made(&case.intent()), 1, "{:#?}", run);
+    }
+
+    /// It comes later than that, when the call has sent: then it is swept.
+    #[test]
+    fn the_later_effect_of_an_earlier_loss_is_swept(mut case in case(), loss in 0..10_000_u64, late in 0.0..3.0_f64) {
+        case.behaviour.honours_keys = false;
+        (case.behaviour.metadata, case.behaviour.dates) = (true, true);
+        case.older.clear();
+        let loss = Duration::from_millis(loss);
+        (case.given, case.earlier_loss) = (true, Some(loss));
+        case.earlier_effect = Some((SETTLE - loss).as_secs_f64() + late);
+        let (run, server) = case.run();
+        let carried = server.carried_alive(&case.intent());
+        prop_assert!(carried <= 1 || !run.left.is_empty() || !run.certain, "{carried} survive: {run:#?}");
+        if run.sends == 0 {
+            prop_assert_eq!(run.kills(), 0, "killed, although nothing was sent: {:#?}", run);
+        }
     }
 
     #[test]

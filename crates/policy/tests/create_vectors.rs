@@ -52,6 +52,7 @@ struct CallSetup {
     policy: Policy,
     #[serde(default)]
     server: ServerMemory,
+    earlier_loss: Option<f64>,
     budget: Option<u32>,
 }
 
@@ -100,6 +101,7 @@ struct After {
     server: Option<AfterServer>,
     used: Option<Used>,
     sends: Option<u32>,
+    lost_for: Option<f64>,
     history: Option<Vec<(Purpose, String)>>,
     budget: Option<u32>,
 }
@@ -208,6 +210,7 @@ fn run(vector: &Vector) -> Result<(), String> {
         idempotency_key: setup.idempotency_key.clone(),
         began: Duration::from_secs(setup.began),
         server: setup.server,
+        earlier_loss: setup.earlier_loss.map(Duration::from_secs_f64),
     };
     let mut create = match setup.mode {
         Mode::New => Create::new(setup.intent, call),
@@ -227,7 +230,7 @@ fn run(vector: &Vector) -> Result<(), String> {
             return Err(format!("at {}: expected {}\n    got {got}", step.at, step.expect));
         }
     }
-    let After { server, used, sends, history, budget: tokens } = &vector.after;
+    let After { server, used, sends, lost_for, history, budget: tokens } = &vector.after;
     let ServerMemory { keys, version } = create.server();
     let got = AfterServer { keys, version };
     if server.as_ref().is_some_and(|server| *server != got) {
@@ -261,6 +264,10 @@ fn run(vector: &Vector) -> Result<(), String> {
     let got = budget.as_ref().map(|budget| budget.available(Duration::from_secs_f64(ended)));
     if tokens.is_some() && *tokens != got {
         return Err(format!("the budget has {got:?} tokens"));
+    }
+    let got = create.lost_for(Duration::from_secs_f64(ended)).map(|ago| ago.as_secs_f64());
+    if lost_for.is_some_and(|expected| got.is_none_or(|got| (got - expected).abs() >= TOLERANCE)) {
+        return Err(format!("the last loss is {got:?} ago"));
     }
     if sends.is_some_and(|sends| sends != create.sends()) {
         return Err(format!("{} sends may have made a sandbox", create.sends()));

@@ -217,6 +217,13 @@ pub extern "C" fn create_state(create: *mut Create) -> *const u8 {
     })
 }
 
+/// How many seconds ago, at this one of the call's, the last loss was whose outcome is not known; NaN: there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn create_lost_for(create: *mut Create, now: f64) -> f64 {
+    let lost = borrow(create).and_then(|create| create.lost_for(read::duration(now)));
+    lost.map_or(f64::NAN, |ago| ago.as_secs_f64())
+}
+
 #[unsafe(no_mangle)]
 pub extern "C" fn create_free(create: *mut Create) {
     release(create);

@@ -213,7 +213,8 @@ pub(crate) fn create(reader: &mut Reader<'_>) -> Option<Create> {
             _ => None,
         },
     };
-    Some(begin(intent, Call { options, idempotency_key, began, server }))
+    let earlier_loss = optional_time(reader);
+    Some(begin(intent, Call { options, idempotency_key, began, server, earlier_loss }))
 }
 
 pub(crate) fn input(reader: &mut Reader<'_>) -> Input {

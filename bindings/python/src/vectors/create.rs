@@ -37,6 +37,7 @@ pub(super) fn run(vector: &Value) -> Result<Value, String> {
                 "lookups": ledger.look_ups_used(),
             },
             "sends": create.sends(),
+            "lost_for": create.lost_for(ended).map(|ago| ago.as_secs_f64()),
             "history": history,
             "budget": budget.as_ref().map(|budget| budget.available(ended)),
         },
@@ -57,6 +58,7 @@ fn create(given: &Value) -> Result<Create, String> {
         idempotency_key: read(&given["idempotency_key"])?,
         began: Duration::from_secs(read(&given["began"])?),
         server: read::<Option<_>>(&given["server"])?.unwrap_or_default(),
+        earlier_loss: seconds(&given["earlier_loss"])?,
     };
     let intent = read(&given["intent"])?;
     match given["mode"].as_str() {

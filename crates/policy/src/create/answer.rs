@@ -26,7 +26,7 @@ impl Create {
             Origin::Given => (Absent::FirstSend, Rule::GivenIntentFirst),
             Origin::Resolve => (Absent::End(NotDoneReason::Absent), Rule::Resolve),
         };
-        self.question = Some(Question { absent, ..Question::new(turn.now) });
+        self.question = Some(Question { absent, ..self.unasked(turn) });
         self.look(rule, turn)
     }
 
@@ -269,6 +269,11 @@ impl Create {
     fn lose(&mut self, absent: Absent, turn: Turn<'_>) {
         let not_before = turn.now.saturating_add(self.last.1.unwrap_or_default());
         self.question = Some(Question { absent, not_before, ..Question::new(turn.now) });
+    }
+
+    /// What is asked of a given intent before anything is sent.
+    pub(super) fn unasked(&self, turn: Turn<'_>) -> Question {
+        self.call.earlier_loss.map_or_else(|| Question::new(turn.now), Question::lost_before)
     }
 
     /// The same question, with another consequence.

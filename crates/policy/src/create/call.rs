@@ -18,6 +18,10 @@ pub struct Call {
     pub began: Duration,
     /// What earlier calls learnt of the server.
     pub server: ServerMemory,
+    /// How long before this call's begin an earlier send with this intent was lost whose outcome is not known; `None`:
+    /// none is known of. Its effect may still come, so nothing is sent before look-ups stayed empty for `settle` after
+    /// it. It counts for [`Create::given`](super::Create::given) only.
+    pub earlier_loss: Option<Duration>,
 }
 
 /// What is known of a server; shared by the calls to it.

@@ -66,23 +66,23 @@ impl Create {
                 None => self.empty(began, turn),
             },
             Reading::Absent => self.empty(began, turn),
-            Reading::CannotTell => self.cannot_tell(Duration::ZERO, self.is_settled(began), turn),
+            Reading::CannotTell => self.cannot_tell(Duration::ZERO, began, self.is_settled(began), turn),
         }
     }
 
-    pub(super) fn list_failed(&mut self, failure: Failure, turn: Turn<'_>) -> Step {
+    pub(super) fn list_failed(&mut self, failure: Failure, began: Duration, turn: Turn<'_>) -> Step {
         if self.route.list_failed(failure.status) {
             return self.look(Rule::ListFallBack, turn);
         }
         // An error may pass; a list that is without metadata stays so.
-        self.cannot_tell(failure.retry_after.unwrap_or_default(), false, turn)
+        self.cannot_tell(failure.retry_after.unwrap_or_default(), began, false, turn)
     }
 
     fn empty(&mut self, began: Duration, turn: Turn<'_>) -> Step {
         let Some(question) = &self.question else {
             return self.give_up();
         };
-        if question.absent == Absent::FirstSend {
+        if question.absent == Absent::FirstSend && self.may_send_first(began) {
             self.question = None;
             return if self.is_late(turn.now) { self.give_up() } else { self.send(FIRST, Rule::FirstSend, turn) };
         }
@@ -92,9 +92,10 @@ impl Create {
         self.absent(turn)
     }
 
-    fn cannot_tell(&mut self, wait: Duration, hopeless: bool, turn: Turn<'_>) -> Step {
+    fn cannot_tell(&mut self, wait: Duration, began: Duration, hopeless: bool, turn: Turn<'_>) -> Step {
         let first = self.question.as_ref().is_some_and(|question| question.absent == Absent::FirstSend);
-        if first && self.may_repeat() && !self.is_late(turn.now) {
+        // What an earlier call lost may have had another key: a list is waited for that tells, as long as it may still come.
+        if first && self.may_repeat() && self.may_send_first(began) && !self.is_late(turn.now) {
             // The key finds what the list does not tell. The question stays: what an earlier call did is not known.
             return self.send(FIRST, Rule::SameKeyWhileHonoured, turn);
         }
@@ -178,13 +179,18 @@ impl Create {
 
     /// Whether a look-up that began then answers the question for good.
     fn is_settled(&self, began: Duration) -> bool {
-        self.question.as_ref().is_some_and(|q| began >= q.since.saturating_add(self.call.options.settle))
+        self.question.as_ref().is_some_and(|question| began >= question.after_loss(self.call.options.settle))
+    }
+
+    /// Whether a look-up that began then is enough for the first send: any, unless an earlier call's is known to be lost.
+    fn may_send_first(&self, began: Duration) -> bool {
+        self.call.earlier_loss.is_none() || self.is_settled(began)
     }
 }
 
 /// When to look next. The last look-ups are kept for the end of `settle`, when the answer is final.
 fn next_look(question: &Question, settle: Duration, left: u32, turn: Turn<'_>) -> Duration {
-    let end = question.since.saturating_add(settle);
+    let end = question.after_loss(settle);
     if turn.now >= end {
         return turn.now.saturating_add((settle / PARTS[0]).max(BACKOFF_BASE));
     }
@@ -192,9 +198,9 @@ fn next_look(question: &Question, settle: Duration, left: u32, turn: Turn<'_>) -
         return end;
     }
     if question.looks == 0 {
-        return question.since.saturating_add(backoff(0, turn.random)).clamp(turn.now, end);
+        return question.after_loss(backoff(0, turn.random)).clamp(turn.now, end);
     }
-    let parts = PARTS.iter().map(|part| question.since.saturating_add(settle / *part));
+    let parts = PARTS.iter().map(|part| question.after_loss(settle / *part));
     parts.into_iter().find(|at| *at > turn.now).unwrap_or(end)
 }
 

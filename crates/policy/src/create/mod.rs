@@ -141,7 +141,9 @@ impl Create {
         Self::with_origin(intent, call, Origin::Resolve)
     }
 
-    fn with_origin(intent: Intent, call: Call, origin: Origin) -> Self {
+    fn with_origin(intent: Intent, mut call: Call, origin: Origin) -> Self {
+        // A new intent has no earlier call, and `resolve` believes no absence before `settle` is over anyway.
+        call.earlier_loss = call.earlier_loss.filter(|_| origin == Origin::Given);
         let facts = CallFacts {
             mints: true,
             reconciles: true,
@@ -196,7 +198,7 @@ impl Create {
                 self.probed(status, &attempt, index, turn)
             }
             (State::Looking { began }, Input::Listed(listing)) => self.listed(&listing, began, turn),
-            (State::Looking { .. }, Input::ListFailed(failure)) => self.list_failed(failure, turn),
+            (State::Looking { began }, Input::ListFailed(failure)) => self.list_failed(failure, began, turn),
             (State::Adopting { found, .. }, Input::Adopted) => self.adopted(found, turn),
             (State::Adopting { .. }, Input::AdoptGone) => self.adopt_gone(turn),
             (State::Adopting { found, .. }, Input::AdoptFailed(failure)) => self.adopt_failed(found, failure, turn),
@@ -222,6 +224,16 @@ impl Create {
     /// How many sends may have made a sandbox.
     pub fn sends(&self) -> u32 {
         self.sends
+    }
+
+    /// How long ago the last loss was whose outcome is not known: of a send of this call, or of the earlier one that it
+    /// was told of. To be asked at the end of a call that ends unknown, for a later one
+    /// ([`Call::earlier_loss`]). `None`: nothing was lost, as far as is known.
+    pub fn lost_for(&self, now: Duration) -> Option<Duration> {
+        // Whoever only looked has lost nothing, although it does not know either.
+        let lost = self.sends > 0 || self.call.earlier_loss.is_some();
+        let question = self.question.as_ref().filter(|_| lost)?;
+        Some(now.saturating_add(question.before).saturating_sub(question.since))
     }
 
     /// What is known of the server by now, to be remembered for later calls to it.

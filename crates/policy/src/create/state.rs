@@ -76,6 +76,8 @@ pub(super) struct Found {
 pub(super) struct Question {
     /// From when `settle` counts: the last loss.
     pub(super) since: Duration,
+    /// How long before the call's begin that loss was, where it is an earlier call's; `since` is then the begin.
+    pub(super) before: Duration,
     /// What follows when no sandbox does.
     pub(super) absent: Absent,
     /// The server's wait: no send before.
@@ -89,14 +91,32 @@ pub(super) struct Question {
 impl Question {
     /// Asked since now, with nothing known.
     pub(super) fn new(now: Duration) -> Self {
-        Self { since: now, absent: Absent::SameKey, not_before: Duration::ZERO, looks: 0, vanished: false }
+        Self {
+            since: now,
+            before: Duration::ZERO,
+            absent: Absent::SameKey,
+            not_before: Duration::ZERO,
+            looks: 0,
+            vanished: false,
+        }
+    }
+
+    /// Asked since an earlier call's loss, this long before the call's begin.
+    pub(super) fn lost_before(before: Duration) -> Self {
+        Self { before, ..Self::new(Duration::ZERO) }
+    }
+
+    /// So long after the last loss, or at the call's begin where that is over already.
+    pub(super) fn after_loss(&self, wait: Duration) -> Duration {
+        self.since.saturating_add(wait).saturating_sub(self.before)
     }
 }
 
 /// What follows when no sandbox carries the intent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Absent {
-    /// The first send. One empty look-up is enough, since none of ours is under way.
+    /// The first send. One empty look-up is enough, since none of ours is under way; unless an earlier call's is that was
+    /// lost: then it is believed when `settle` is over.
     FirstSend,
     /// A send with the same key.
     SameKey,

@@ -33,7 +33,7 @@ pub(super) struct Sweep {
     keep: Keep,
     /// The sandbox that the call ended with.
     handle: Option<String>,
-    /// How many sandboxes the call may have made.
+    /// How many sandboxes the call, and an earlier one's lost send, may have made.
     sends: u32,
     /// One key was sent, on one path: it should have made one sandbox.
     one_key: bool,
@@ -73,8 +73,9 @@ impl Sweep {
             given: create.origin == Origin::Given,
             keep,
             handle,
-            sends: create.sends,
-            one_key: create.keys.number == 0,
+            sends: create.sends_to_sweep(),
+            // An earlier call's send may have had another key.
+            one_key: create.keys.number == 0 && create.call.earlier_loss.is_none(),
             evidence: None,
             second: now.saturating_add(options.settle),
             bound: now.saturating_add(options.cleanup_timeout),

@@ -18,6 +18,8 @@ pub(crate) struct Run {
     pub(crate) left: Vec<String>,
     pub(crate) certain: bool,
     pub(crate) sends: u32,
+    /// How long ago the last loss was when the call ended.
+    pub(crate) lost_for: Option<Duration>,
     pub(crate) abandoned: bool,
 }
 
@@ -43,8 +45,15 @@ pub(crate) fn drive(create: &mut Create, server: &mut Server, setup: &Setup<'_>)
     let tokens = Some(Tokens { budget: &budget, call_started: Duration::ZERO });
     let mut now = Duration::ZERO;
     let mut input = Input::Continue;
-    let mut run =
-        Run { trace: Vec::new(), end: Action::Probe, left: Vec::new(), certain: false, sends: 0, abandoned: false };
+    let mut run = Run {
+        trace: Vec::new(),
+        end: Action::Probe,
+        left: Vec::new(),
+        certain: false,
+        sends: 0,
+        lost_for: None,
+        abandoned: false,
+    };
     let (mut attempts, mut single, mut after) = (0, 0, 0);
     let mut not_before = Duration::ZERO;
     let mut ended = None;
@@ -155,6 +164,7 @@ pub(crate) fn drive(create: &mut Create, server: &mut Server, setup: &Setup<'_>)
                 }
                 ended = Some(now);
                 run.end = end;
+                run.lost_for = create.lost_for(now);
                 Input::Continue
             }
         };

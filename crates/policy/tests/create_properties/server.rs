@@ -135,6 +135,18 @@ impl Server {
         }
     }
 
+    /// What the lost send of an earlier call makes, then. From the call's begin on nobody can tell it from a double; a server
+    /// that honours keys knows it by its key.
+    pub(crate) fn add_earlier(&mut self, started: f64, intent: &Intent) {
+        let id = self.add(started, IntentTag::Value(intent.to_string()), started >= 0.0);
+        if self.behaviour.honours_keys {
+            let at = Duration::try_from_secs_f64(started).unwrap_or_default();
+            // On the way to v1 it took the next key.
+            let key = intent.key(u32::from(!self.behaviour.has_v2));
+            self.records.entry(key).or_insert(Record::Made { id, at });
+        }
+    }
+
     fn add(&mut self, started: f64, tag: IntentTag, ours: bool) -> String {
         // Ids are in no order: the smallest of two is not the first.
         let id = format!("i{:08x}", (self.next() as u32) ^ self.sandboxes.len() as u32);
@@ -326,6 +338,11 @@ impl Server {
     pub(crate) fn carried_alive(&self, intent: &Intent) -> usize {
         let carries = |sandbox: &&Sandbox| sandbox.tag == IntentTag::Value(intent.to_string());
         self.sandboxes.iter().filter(carries).filter(|sandbox| !sandbox.killed).count()
+    }
+
+    pub(crate) fn carried_made(&self, intent: &Intent) -> usize {
+        let wanted = IntentTag::Value(intent.to_string());
+        self.sandboxes.iter().filter(|sandbox| sandbox.tag == wanted).count()
     }
 
     pub(crate) fn ours_made(&self) -> usize {
