@@ -65,6 +65,8 @@ impl Driver {
         let transport = client.transport();
         let given = order.request_timeout.map(|timeout| (!timeout.is_zero()).then_some(timeout));
         let options = client.create_options();
+        let began = Instant::now();
+        let earlier = client.creates().losses.of((order.scope, order.intent), began, options.settle);
         let call = create::Call {
             options: Options {
                 policy: client.policy(),
@@ -77,6 +79,7 @@ impl Driver {
             idempotency_key: order.idempotency_key.clone(),
             began: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
             server: memory,
+            earlier_loss: earlier.map(|lost| began.saturating_duration_since(lost)),
         };
         call.options.validate().map_err(|error| Error::invalid(error.to_string()))?;
         let uri: Uri =
@@ -95,7 +98,7 @@ impl Driver {
             machine,
             order,
             budget,
-            began: Instant::now(),
+            began,
             deadline,
             cleanup_timeout,
             ended: None,
@@ -127,6 +130,11 @@ impl Driver {
             };
             if let Some((ending, answer)) = ending {
                 self.ended.get_or_insert(now);
+                // First: whoever has the result may ask again at once.
+                match step.action {
+                    Action::Unknown(_) => self.keep_loss(now),
+                    _ => self.client.creates().losses.forget(self.of(), self.began),
+                }
                 self.flight.publish(Ended { ending, answer, attempts: self.machine.ledger().attempts().len() });
             }
             input = match step.action {
@@ -141,12 +149,26 @@ impl Driver {
                     Ok(input) => input,
                     Err(error) => {
                         let error = error.with_intent(self.order.intent.as_str());
+                        self.keep_loss(self.began.elapsed());
                         self.flight.publish(Ended::without_answer(Err(error)));
                         return Over { flight: self.flight, left: None };
                     }
                 },
             };
         }
+    }
+
+    /// For later calls with the intent: what was lost now may still have its effect.
+    fn keep_loss(&self, now: Duration) {
+        let Some(lost_for) = self.machine.lost_for(now) else { return };
+        let now = self.began + now;
+        // Where the clock does not reach back so far, the wait for `settle` is longer than it need be.
+        let lost = now.checked_sub(lost_for).unwrap_or(now);
+        self.client.creates().losses.keep(self.of(), lost, now, self.client.create_options().settle);
+    }
+
+    fn of(&self) -> (u64, Intent) {
+        (self.order.scope, self.order.intent)
     }
 
     /// One action, or the caller going away.

@@ -7,6 +7,7 @@ mod asked;
 mod drive;
 mod fate;
 mod flight;
+mod losses;
 mod wire;
 
 use std::collections::HashMap;
@@ -32,6 +33,7 @@ pub(crate) use asked::Asked;
 use drive::Driver;
 pub(crate) use fate::Fate;
 use flight::{Flight, Waiter};
+use losses::Losses;
 pub(crate) use wire::{date as server_date, http_date};
 
 /// How creates are made, as the client's options say.
@@ -104,6 +106,8 @@ pub(crate) struct Creates {
     memory: Mutex<ServerMemory>,
     /// By intent. Minted intents are in no other call and stay out of it.
     flights: Mutex<HashMap<(u64, Intent), Arc<Flight>>>,
+    /// Of intents that were minted, too: the error of a call that ended unknown names its own.
+    losses: Losses,
     tasks: TaskTracker,
     left: Mutex<Vec<Leftover>>,
 }

@@ -76,6 +76,50 @@ async fn an_answer_after_the_deadline_ends_unknown_and_resolves_from_elsewhere()
 }
 
 #[tokio::test]
+async fn a_create_that_ended_unknown_and_is_asked_for_again_at_once_makes_one_sandbox() {
+    // Its answer is lost, and its effect comes when it has ended. The server knows no keys.
+    let late = json!({"late": {"seconds": 0.6, "answer": {"code": 504}}});
+    let settle = Duration::from_secs(8);
+    for intent in [None, Some("0123456789abcdef0123456789abcdef")] {
+        let server = Server::with_faults(json!({"keys": "ignored", "rules": [on_create(1, late.clone())]})).await;
+        let client = server.client_at(&server.local.url(), |builder| builder.settle(settle));
+        let first = Sandbox::create(&client).request_timeout(Duration::from_millis(250));
+        let first = if let Some(intent) = intent { first.intent(intent) } else { first };
+        let error = first.await.unwrap_err();
+        assert!(error.outcome_unknown(), "{error}");
+        let intent = error.intent().unwrap().to_owned();
+        let create = || Sandbox::create(&client).intent(&intent);
+        // One that has no time to find out leaves what was lost before it to the next.
+        if let Err(error) = create().request_timeout(Duration::from_millis(50)).await {
+            assert!(error.outcome_unknown(), "{error}");
+        }
+        let sandbox = create().await.unwrap();
+        assert_eq!(sandbox.came(), Came::Adopted);
+        assert_eq!(server.alive().await[&intent], [sandbox.id()]);
+        assert_eq!(server.counts().await["createSandbox"], 1);
+        // It is known by now what became of that send: one look is enough again.
+        sandbox.kill().await.unwrap();
+        let began = std::time::Instant::now();
+        assert_eq!(create().await.unwrap().came(), Came::Created);
+        assert!(began.elapsed() < settle / 2, "{:?}", began.elapsed());
+        assert!(client.close().await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_create_that_did_nothing_and_ended_unknown_is_sent_when_that_is_settled() {
+    let server = Server::with_faults(json!({"keys": "ignored", "rules": [on_create(1, cut("before"))]})).await;
+    let client = server.client();
+    let began = std::time::Instant::now();
+    let error = Sandbox::create(&client).request_timeout(Duration::from_millis(250)).await.unwrap_err();
+    let sandbox = Sandbox::create(&client).intent(error.intent().unwrap()).await.unwrap();
+    assert_eq!(sandbox.came(), Came::Created);
+    assert!(began.elapsed() >= SETTLE, "{:?}", began.elapsed());
+    assert!(client.close().await.is_empty());
+    assert_eq!(server.counts().await["createSandbox"], 1);
+}
+
+#[tokio::test]
 async fn calls_with_one_intent_make_one_sandbox() {
     let intent = "0123456789abcdef0123456789abcdef";
     let server = Server::with_faults(json!({"rules": [{"on": ["create"], "fault": {"latency": 0.1}}]})).await;
