@@ -11,6 +11,7 @@ import { DEFAULT_REQUEST_TIMEOUT_MS, type PolicyOptions, type TimeoutOptions, va
 import { Background } from './background.ts';
 import { type Created, Driver, Fate, type Leftover } from './driver.ts';
 import { CreateNotDone, CreateUnknown, IntentInUse } from './errors.ts';
+import { Losses } from './losses.ts';
 import { type MakeRequest, type NewSandbox, Wire } from './wire.ts';
 
 /** How creates go about it. */
@@ -73,6 +74,8 @@ export class Creates {
   private memory: ServerMemory = { keys: undefined, version: undefined };
   /** Those with an intent that was given: calls with one intent are joined. */
   private readonly flights = new Map<string, Flight>();
+  /** Of intents that were minted, too: the error of a call that ended unknown names its own. */
+  private readonly losses: Losses;
   private readonly background = new Background();
 
   constructor(caller: Caller, make: MakeRequest, options: CreateOptions & TimeoutOptions = {}) {
@@ -93,6 +96,7 @@ export class Creates {
       settleMs: own.settleMs ?? 10_000,
       cleanupTimeoutMs: own.cleanupTimeoutMs ?? 30_000,
     };
+    this.losses = new Losses(this.options.settleMs);
   }
 
   /** Whether the server is known to have v1 only. */
@@ -250,7 +254,7 @@ export class Creates {
     publish: (end: Created | undefined | Error) => void,
     owners: ReadonlySet<Background>,
   ): Promise<void> {
-    const { caller, options } = this;
+    const { caller, options, losses } = this;
     const began = caller.now();
     const engine = await loadEngine();
     const intent = order.intent ?? freshIntent();
@@ -258,10 +262,12 @@ export class Creates {
     const deadline = timeoutMs === 0 ? undefined : timeoutMs / 1000;
     const mode: CreateMode = order.resolve ? 'resolve' : order.intent === undefined ? 'new' : 'given';
     const wire = new Wire(this.make, intent, order.body);
+    const policy = await caller.policy(order.options);
+    const lostForMs = losses.lostFor(intent, began);
     const machine = engine.create({
       mode,
       intent,
-      policy: await caller.policy(order.options),
+      policy,
       requestTimeout: deadline,
       idempotencyKeys: options.idempotencyKeys,
       settle: options.settleMs / 1000,
@@ -269,6 +275,7 @@ export class Creates {
       idempotencyKey: order.idempotencyKey,
       began: Date.now() / 1000,
       server: this.memory,
+      earlierLoss: lostForMs === undefined ? undefined : lostForMs / 1000,
     });
     const origin = caller.origin(this.make(createSandbox, {}).url, engine);
     try {
@@ -280,7 +287,7 @@ export class Creates {
       const telling = new Telling(order.log, { method: 'POST', url, operation: createSandbox.id });
       const driver = new Driver({
         ...{ caller, engine, machine, wire, origin, intent, began, deadline, cleanupTimeout, fate },
-        ...{ remember, publish, telling, attemptTimeoutMs: order.options?.attemptTimeoutMs },
+        ...{ remember, publish, telling, losses, attemptTimeoutMs: order.options?.attemptTimeoutMs },
       });
       const left = await driver.run();
       if (left !== undefined) leave({ owners }, left);

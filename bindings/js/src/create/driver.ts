@@ -9,6 +9,7 @@ import type { Attempt } from '../retry/history.ts';
 import type { Subject, Telling } from '../retry/log.ts';
 import type { Origin } from '../retry/origins.ts';
 import { CreateNotDone, CreateUnknown, type LastAnswer } from './errors.ts';
+import type { Losses } from './losses.ts';
 import { answerOf, failureOf, isSuccess, listedIn, MAX_PAGES, type SandboxJson, sandboxIn, type Wire } from './wire.ts';
 
 /** What became of the sandbox that a caller got. */
@@ -75,6 +76,7 @@ export interface Drive {
   readonly attemptTimeoutMs: number | undefined;
   readonly fate: Fate;
   readonly telling: Telling;
+  readonly losses: Losses;
   readonly remember: (memory: ServerMemory) => void;
   /** The call ended: with a sandbox, with none since none carries a resolved intent, or with an error. */
   readonly publish: (end: Created | undefined | Error) => void;
@@ -100,6 +102,15 @@ export class Driver {
 
   /** Runs to the end, which is after the caller has the result: doubles are swept, and what nobody wants is killed. */
   async run(): Promise<Leftover | undefined> {
+    try {
+      return await this.toTheEnd();
+    } catch (error) {
+      this.keepLoss();
+      throw error;
+    }
+  }
+
+  private async toTheEnd(): Promise<Leftover | undefined> {
     const { machine, origin, remember } = this.drive;
     let input: CreateInput = { kind: 'continue' };
     for (;;) {
@@ -115,6 +126,9 @@ export class Driver {
   /** Whether the action is an end or news of one, which ask for nothing but to go on. */
   private ended(action: CreateAction): CreateInput | undefined {
     const { fate, intent } = this.drive;
+    // First: whoever has the result may ask again at once.
+    if (action.kind === 'unknown') this.keepLoss();
+    if (action.kind === 'done' || action.kind === 'not_done') this.drive.losses.forget(intent, this.drive.began);
     switch (action.kind) {
       case 'done':
         this.publish(this.done(action));
@@ -137,6 +151,14 @@ export class Driver {
     }
     this.endedAt ??= this.elapsed();
     return { kind: 'continue' };
+  }
+
+  /** For later calls with the intent: what was lost now may still have its effect. */
+  private keepLoss(): void {
+    const { machine, losses, intent, began } = this.drive;
+    const seconds = this.elapsed();
+    const lostFor = machine.lostFor(seconds);
+    if (lostFor !== undefined) losses.keep(intent, began + (seconds - lostFor) * 1000, began + seconds * 1000);
   }
 
   /** Its caller has the result, and its log the end. */

@@ -24,7 +24,8 @@ export function writeCreateCall(to: Writer, call: CreateCall): Writer {
   writePolicy(to.variant(CREATE_MODES, call.mode).text(call.intent), call.policy);
   to.time(call.requestTimeout).variant(IDEMPOTENCY_KEYS, call.idempotencyKeys);
   to.f64(call.settle).f64(call.cleanupTimeout).text(call.idempotencyKey).f64(call.began);
-  return to.optionalVariant(KEY_EVIDENCE, call.server.keys).optionalVariant(API_VERSIONS, call.server.version);
+  to.optionalVariant(KEY_EVIDENCE, call.server.keys).optionalVariant(API_VERSIONS, call.server.version);
+  return to.time(call.earlierLoss);
 }
 
 export function writeInput(to: Writer, input: CreateInput): Writer {

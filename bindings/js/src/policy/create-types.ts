@@ -40,6 +40,11 @@ export interface CreateCall {
   /** The call's begin on the local clock, since 1970. */
   readonly began: number;
   readonly server: ServerMemory;
+  /**
+   * How long before this call's begin an earlier one lost a send with this intent, whose outcome is not known. Undefined:
+   * none is known of. It counts for an intent that is given.
+   */
+  readonly earlierLoss?: number | undefined;
 }
 
 /** A sandbox in a list. */

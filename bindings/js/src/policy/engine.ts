@@ -51,6 +51,7 @@ interface Exports extends WebAssembly.Exports {
   create_step(create: number, budget: number): number;
   create_record(create: number): void;
   create_state(create: number): number;
+  create_lost_for(create: number, now: number): number;
   create_free(create: number): void;
 }
 
@@ -260,6 +261,11 @@ export class CreateMachine {
   state(): { readonly sends: number; readonly server: ServerMemory; readonly ledger: LedgerState } {
     const answer = this.engine.answer(this.exports.create_state(this.handle));
     return { sends: answer.u32(), server: readServer(answer), ledger: readLedger(answer) };
+  }
+
+  /** How long ago, at this time of the call's, the last loss was whose outcome is not known. Undefined: there is none. */
+  lostFor(now: number): number | undefined {
+    return number(this.exports.create_lost_for(this.handle, now));
   }
 
   free(): void {

@@ -31,6 +31,9 @@ export class ControlPlane {
   honoursKeys = false;
   made = 0;
   now = 0;
+  /** When the next create has its effect; `undefined`: at once. */
+  effectAt: number | undefined;
+  private late: { readonly at: number; readonly sandbox: Sandbox } | undefined;
   private readonly table = new OperationTable(ALL.filter(({ plane }) => plane === 'control_plane'));
 
   readonly fetch = async (input: Parameters<typeof fetch>[0], init: RequestInit = {}): Promise<Response> => {
@@ -39,6 +42,10 @@ export class ControlPlane {
     this.requests.push(operation.id);
     const count = this.requests.filter((id) => id === operation.id).length;
     const signal = init.signal as AbortSignal;
+    if (this.late !== undefined && this.late.at <= this.now) {
+      this.sandboxes.push(this.late.sandbox);
+      this.late = undefined;
+    }
     const fault = this.fault({ operation: operation.id, count, signal });
     if (fault === 'refused') throw failure('ECONNREFUSED');
     const answer = this.handle(operation.id, url, init);
@@ -74,9 +81,12 @@ export class ControlPlane {
 
   private add(metadata: Record<string, string>, key: string | null): Sandbox {
     this.made += 1;
-    const startedAt = new Date(Date.now() + this.now).toISOString();
+    const at = this.effectAt ?? this.now;
+    const startedAt = new Date(Date.now() + at).toISOString();
     const sandbox = { sandboxID: `i${this.made}`, envdVersion: '0.6.13', startedAt, metadata, key };
-    this.sandboxes.push(sandbox);
+    if (this.effectAt === undefined) this.sandboxes.push(sandbox);
+    else this.late = { at, sandbox };
+    this.effectAt = undefined;
     return sandbox;
   }
 

@@ -28,7 +28,7 @@ beforeAll(async () => {
 test.each(vectors)('%s', (_, vector) => {
   only(vector, 'name', 'why', 'call', 'steps', 'after');
   const setup = vector.call;
-  only(setup, 'mode', 'intent', 'idempotency_key', 'began', 'options', 'policy', 'server', 'budget');
+  only(setup, 'mode', 'intent', 'idempotency_key', 'began', 'options', 'policy', 'server', 'earlier_loss', 'budget');
   const options = { request_timeout: 60, idempotency_keys: 'auto', settle: 10, cleanup_timeout: 30, ...setup.options };
   only(options, 'request_timeout', 'idempotency_keys', 'settle', 'cleanup_timeout');
   const policy: Json = { ...engine.preset('default') };
@@ -44,6 +44,7 @@ test.each(vectors)('%s', (_, vector) => {
     idempotencyKey: setup.idempotency_key ?? undefined,
     began: setup.began,
     server: { keys: setup.server?.keys ?? undefined, version: setup.server?.version ?? undefined },
+    earlierLoss: setup.earlier_loss ?? undefined,
   });
   const budget = setup.budget === undefined ? undefined : engine.budget(Math.min(setup.budget, BUDGET_CAPACITY));
   for (const step of vector.steps) {
@@ -57,7 +58,7 @@ test.each(vectors)('%s', (_, vector) => {
     seen.add(`rule ${rule}`).add(`${kind} ${fields.how ?? fields.reason}`);
   }
   const { after = {} } = vector;
-  only(after, 'server', 'used', 'sends', 'history', 'budget');
+  only(after, 'server', 'used', 'sends', 'lost_for', 'history', 'budget');
   const { sends, server, ledger } = create.state();
   if (after.server) expect({ keys: server.keys ?? null, version: server.version ?? null }).toEqual(after.server);
   if (after.used) {
@@ -65,6 +66,7 @@ test.each(vectors)('%s', (_, vector) => {
     expect({ retries, connection_retries: connectionRetries, lookups }).toEqual(after.used);
   }
   if (after.sends !== undefined) expect(sends).toBe(after.sends);
+  if (after.lost_for !== undefined) expect(create.lostFor(vector.steps.at(-1).at)).toBeCloseTo(after.lost_for, 6);
   if (after.history) {
     expect(ledger.records.map(({ purpose, verdict }) => [purpose, verdict.kind])).toEqual(after.history);
   }
