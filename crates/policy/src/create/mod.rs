@@ -131,7 +131,8 @@ impl Create {
         Self::with_origin(intent, call, Origin::New)
     }
 
-    /// A create with an intent that the caller gives, and that may have been carried out already.
+    /// A create with an intent that the caller gives, and that may have been carried out already. [`Call::earlier_loss`]
+    /// says whether that may still happen.
     pub fn given(intent: Intent, call: Call) -> Self {
         Self::with_origin(intent, call, Origin::Given)
     }
