@@ -12,6 +12,7 @@ import { Background } from './background.ts';
 import { type Created, Driver, Fate, type Leftover } from './driver.ts';
 import { CreateNotDone, CreateUnknown, IntentInUse } from './errors.ts';
 import { Losses } from './losses.ts';
+import { learn } from './memory.ts';
 import { type MakeRequest, type NewSandbox, Wire } from './wire.ts';
 
 /** How creates go about it. */
@@ -280,8 +281,10 @@ export class Creates {
     const origin = caller.origin(this.make(createSandbox, {}).url, engine);
     try {
       const cleanupTimeout = options.cleanupTimeoutMs / 1000;
-      const remember = (memory: ServerMemory): void => {
-        this.memory = memory;
+      let before = this.memory;
+      const remember = (learnt: ServerMemory): void => {
+        this.memory = learn(this.memory, before, learnt);
+        before = learnt;
       };
       const { url } = this.make(createSandbox, {});
       const telling = new Telling(order.log, { method: 'POST', url, operation: createSandbox.id });

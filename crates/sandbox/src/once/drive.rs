@@ -114,7 +114,7 @@ impl Driver {
     }
 
     /// Runs to the end, which is after the caller has the result: doubles are swept, and what nobody wants is killed.
-    pub(super) async fn run(mut self, remember: impl Fn(ServerMemory)) -> Over {
+    pub(super) async fn run(mut self, mut remember: impl FnMut(ServerMemory)) -> Over {
         let mut input = Input::Continue;
         let mut abandoned = false;
         loop {

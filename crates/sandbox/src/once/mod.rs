@@ -224,11 +224,14 @@ impl Creates {
         let driver = Driver::new(client, order, memory, flight)?;
         let client = client.clone();
         self.tasks.spawn(async move {
+            let mut before = memory;
             let remember = |learnt: ServerMemory| {
                 let mut memory = lock(&client.creates().memory);
+                let known = learn(*memory, before, learnt);
                 // The version that somebody else chose says nothing of the one to choose.
-                let version = if asked_in.is_some() { memory.version } else { learnt.version };
-                *memory = ServerMemory { version, ..learnt };
+                let version = if asked_in.is_some() { memory.version } else { known.version };
+                *memory = ServerMemory { version, ..known };
+                before = learnt;
             };
             let ended = driver.run(remember).await;
             let creates = client.creates();
@@ -290,6 +293,15 @@ async fn within<T>(deadline: Option<Instant>, wait: impl Future<Output = T>) -> 
     }
 }
 
+/// What is known of a server once a create has learnt something more. What it has not learnt now others may have, since it
+/// began.
+fn learn(known: ServerMemory, before: ServerMemory, learnt: ServerMemory) -> ServerMemory {
+    ServerMemory {
+        keys: if learnt.keys == before.keys { known.keys } else { learnt.keys },
+        version: if learnt.version == before.version { known.version } else { learnt.version },
+    }
+}
+
 pub(crate) const ACTION: &str = "create a sandbox";
 
 /// Ends a sandbox, with the client's retries. That it is gone already is as good.
@@ -304,4 +316,27 @@ pub(crate) async fn kill(client: &Client, id: &str) -> Result<(), Error> {
 /// A lock that a panic elsewhere has not spoilt.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use oncebox_transport::policy::create::KeyEvidence;
+
+    use super::*;
+
+    #[test]
+    fn a_create_that_began_earlier_does_not_unlearn_what_others_learnt_since() {
+        let nothing = ServerMemory::default();
+        let keys = ServerMemory { keys: Some(KeyEvidence::Ignored), ..nothing };
+        let version = ServerMemory { version: Some(ApiVersion::V1), ..nothing };
+        let both = ServerMemory { version: version.version, ..keys };
+        // It knew nothing when it began, and has learnt nothing, or the other thing.
+        assert_eq!(learn(keys, nothing, nothing), keys);
+        assert_eq!(learn(keys, nothing, version), both);
+        assert_eq!(learn(version, nothing, keys), both);
+        // What it has learnt itself counts.
+        assert_eq!(learn(nothing, nothing, both), both);
+        let honoured = ServerMemory { keys: Some(KeyEvidence::Honoured), ..nothing };
+        assert_eq!(learn(honoured, honoured, keys), keys);
+    }
 }
