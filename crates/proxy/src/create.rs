@@ -86,8 +86,11 @@ pub(crate) async fn create(
     let likeness = likeness(&[&scope.to_be_bytes(), &[u8::from(is_v1)], &bytes]);
     for_server(&mut parts.headers, true);
     let id = parts.headers.get(X_REQUEST_ID).cloned();
+    let intent = hide::has_label(&asked, INTENT_METADATA).filter(|intent| Intent::parse(intent).is_ok());
     let create = ForwardedCreate {
-        intent: hide::has_label(&asked, INTENT_METADATA).filter(|intent| Intent::parse(intent).is_ok()),
+        // This SDK, behind the proxy, looks for what it has given up.
+        leaves: intent.is_some(),
+        intent,
         body: asked,
         headers: parts.headers,
         is_v1,
@@ -139,13 +142,14 @@ impl Asker {
 
     fn start(front: &Arc<Front>, create: ForwardedCreate, of: Option<Likeness>) -> Self {
         let (mut sender, answer) = oneshot::channel();
-        let (forward, is_named) = (front.forward.clone(), of.is_none());
+        let (forward, is_named, leaves) = (front.forward.clone(), of.is_none(), create.leaves);
         tokio::spawn(async move {
             let made = tokio::select! {
                 biased;
                 made = forward.create(create) => made,
-                // Dropped, the create is given up: what was sent is looked for and killed.
-                () = sender.closed(), if !is_named => return,
+                // Dropped, the create is given up: what was sent is looked for and killed, by whoever has its name where
+                // somebody has.
+                () = sender.closed(), if !is_named || leaves => return,
             };
             if let Err(made) = sender.send(made)
                 && !is_named

@@ -147,6 +147,7 @@ impl Client {
             pacer: None,
             version: None,
             scope: 0,
+            leaves: false,
         };
         self.creates().make(self, order).await
     }

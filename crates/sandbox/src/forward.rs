@@ -46,6 +46,9 @@ pub struct ForwardedCreate {
     pub idempotency_key: Option<String>,
     /// For whom it is: the same intent of somebody else is another one.
     pub scope: u64,
+    /// Whether whoever asked has the intent, and looks for what was sent when it goes away. Then a create that is dropped is not
+    /// given up: what is under way ends, what comes of it stays, and nothing more is sent.
+    pub leaves: bool,
 }
 
 /// What a forwarded create ended with.
@@ -121,7 +124,7 @@ impl Forward {
     }
 
     /// Makes a create happen once, and adopts what is there where its intent was given. Dropped, it is given up: what was
-    /// sent is looked for and killed in the background.
+    /// sent is looked for and killed in the background, unless it is [left](ForwardedCreate::leaves) to whoever asked.
     pub async fn create(&self, create: ForwardedCreate) -> ForwardedAnswer {
         match self.order(&create) {
             Ok(order) => {
@@ -162,6 +165,7 @@ impl Forward {
             pacer: None,
             version: create.is_v1.then_some(ApiVersion::V1),
             scope: create.scope,
+            leaves: create.leaves,
         })
     }
 }

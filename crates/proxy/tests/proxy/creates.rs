@@ -16,10 +16,14 @@ fn on_create(times: u64, fault: &Value) -> Value {
 
 /// A create whose SDK hangs up as soon as the server has it.
 async fn hang_up(setting: &Setting, requests_before: u64) {
+    hang_up_of(setting, requests_before, CREATE, "").await;
+}
+
+async fn hang_up_of(setting: &Setting, requests_before: u64, create: &str, headers: &str) {
     let mut socket = TcpStream::connect(setting.proxy.addr()).await.unwrap();
     let head = format!(
-        "POST /v2/sandboxes HTTP/1.1\r\nhost: localhost\r\nx-api-key: mine\r\ncontent-length: {}\r\n\r\n{CREATE}",
-        CREATE.len()
+        "POST /v2/sandboxes HTTP/1.1\r\nhost: localhost\r\nx-api-key: mine\r\ncontent-length: {}\r\n{headers}\r\n{create}",
+        create.len()
     );
     socket.write_all(head.as_bytes()).await.unwrap();
     until("the create at the server", || async { fired(setting).await > requests_before }).await;
@@ -120,6 +124,45 @@ async fn a_create_that_nobody_takes_over_leaves_nothing() {
     until("the sandbox", || async { setting.created().await == 1 }).await;
     until("its end", || async { setting.alive().await.is_empty() }).await;
     assert_eq!(setting.proxy.status().waiting_creates, 0);
+    assert!(setting.proxy.stop().await.is_empty());
+}
+
+/// This SDK, behind the proxy, has named its create, and looks for it when it has given it up: by then it must not be sent
+/// again.
+#[tokio::test]
+async fn a_create_that_its_sdk_named_is_not_sent_after_the_sdk_has_gone() {
+    let intent = "0123456789abcdef0123456789abcdef";
+    let create = json!({"templateID": "base", "metadata": {"oncebox.intent": intent}}).to_string();
+    let key = format!("idempotency-key: {intent}\r\n");
+    for headers in ["", &key] {
+        let busy = json!({"status": {"code": 503, "headers": {"retry-after": "1"}, "when": "before"}});
+        let setting = Setting::start(&[on_create(1, &busy)]).await;
+        hang_up_of(&setting, 0, &create, headers).await;
+        until("the hang-up", || async { setting.proxy.status().counts.hung_up == 1 }).await;
+        let Setting { proxy, local, .. } = setting;
+        // It waits until all creates have ended.
+        assert!(proxy.stop().await.is_empty(), "{headers}");
+        let http = oncebox_transport::Client::new();
+        let list = http::Request::get(format!("{}/v2/sandboxes", local.url())).header("x-api-key", "mine");
+        let options = oncebox_transport::CallOptions::new();
+        let list = http.send_collected(list.body(Body::empty()).unwrap(), options).await.unwrap();
+        assert_eq!(list.body(), "[]", "{headers}");
+    }
+}
+
+/// What was sent by then stays, for the SDK to find: it may only have lost its connection.
+#[tokio::test]
+async fn a_create_that_its_sdk_named_and_that_was_sent_stays_when_the_sdk_has_gone() {
+    let intent = "0123456789abcdef0123456789abcdef";
+    let create = json!({"templateID": "base", "metadata": {"oncebox.intent": intent}}).to_string();
+    let setting = Setting::start(&[on_create(1, &json!({"latency": 0.4}))]).await;
+    hang_up_of(&setting, 0, &create, "").await;
+    until("the hang-up", || async { setting.proxy.status().counts.hung_up == 1 }).await;
+    until("the sandbox", || async { setting.created().await == 1 }).await;
+    let made = setting.alive().await;
+    let headers = [("idempotency-key", intent)];
+    let again = setting.ask(Method::POST, "/v2/sandboxes", &headers, &create).await;
+    assert_eq!((vec![id(&again)], setting.created().await), (made, 1));
     assert!(setting.proxy.stop().await.is_empty());
 }
 

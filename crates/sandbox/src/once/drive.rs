@@ -116,7 +116,7 @@ impl Driver {
     /// Runs to the end, which is after the caller has the result: doubles are swept, and what nobody wants is killed.
     pub(super) async fn run(mut self, mut remember: impl FnMut(ServerMemory)) -> Over {
         let mut input = Input::Continue;
-        let mut abandoned = false;
+        let (mut abandoned, mut stopped) = (false, false);
         loop {
             let (now, random) = (self.began.elapsed(), self.client.transport().draw());
             let step = self.machine.step(input, Some(self.budget.tokens(self.began)), now, random);
@@ -138,6 +138,14 @@ impl Driver {
                 self.flight.publish(Ended { ending, answer, attempts: self.machine.ledger().attempts().len() });
             }
             input = match step.action {
+                // Whoever knows the intent looks for what was sent, and clears it away or takes it.
+                Action::Done(_) | Action::NotDone(_) | Action::Unknown(_) if stopped => {
+                    return Over { flight: self.flight, left: None };
+                }
+                Action::Send(_) if self.flight.stops() => {
+                    stopped = true;
+                    Input::Abandoned { sent: false }
+                }
                 Action::Done(_) | Action::NotDone(_) | Action::Unknown(_) => Input::Continue,
                 Action::Superseded { lost, by } => {
                     tracing::warn!(intent = %self.order.intent, lost, by, "a sandbox lost to another of its intent");

@@ -23,6 +23,16 @@ struct Waiting {
     waiters: usize,
     /// Somebody has the result.
     taken: bool,
+    /// Somebody has left it to its end, and knows its intent.
+    left: bool,
+    /// Nothing is sent any more, since nobody waits.
+    stopped: bool,
+}
+
+impl Waiting {
+    fn is_given_up(&self) -> bool {
+        self.waiters == 0 && !self.taken && !self.left
+    }
 }
 
 impl Flight {
@@ -47,47 +57,48 @@ impl Flight {
     }
 
     /// The first who waits.
-    pub(super) fn wait_for(self: &Arc<Self>) -> Waiter {
+    pub(super) fn wait_for(self: &Arc<Self>, order: &Order) -> Waiter {
         lock(&self.waiting).waiters += 1;
-        Waiter { flight: Arc::clone(self) }
+        Waiter { flight: Arc::clone(self), leaves: order.leaves }
     }
 
     /// One more who waits; `None` when it was given up, what came of it was killed, or it failed already: whoever asks after
     /// that wants it tried again.
-    pub(super) fn join(self: &Arc<Self>) -> Option<Waiter> {
+    pub(super) fn join(self: &Arc<Self>, order: &Order) -> Option<Waiter> {
         let has_failed = self.result.borrow().as_ref().is_some_and(|ended| ended.ending.is_err());
         let mut waiting = lock(&self.waiting);
-        if has_failed || self.fate.is_unwanted() || (waiting.waiters == 0 && !waiting.taken) {
+        if has_failed || self.fate.is_unwanted() || waiting.stopped || waiting.is_given_up() {
             return None;
         }
         waiting.waiters += 1;
-        Some(Waiter { flight: Arc::clone(self) })
+        Some(Waiter { flight: Arc::clone(self), leaves: order.leaves })
+    }
+
+    /// Before something is sent: whether nothing is to be sent any more, since all who waited have left it to its end.
+    pub(super) fn stops(&self) -> bool {
+        let mut waiting = lock(&self.waiting);
+        waiting.stopped |= waiting.waiters == 0 && !waiting.taken && waiting.left;
+        waiting.stopped
     }
 
     pub(super) fn publish(&self, ended: Ended) {
         self.result.send_replace(Some(ended));
     }
 
-    /// Whether nobody waits, and nobody has the result.
-    pub(super) fn is_given_up(&self) -> bool {
-        let waiting = lock(&self.waiting);
-        waiting.waiters == 0 && !waiting.taken
-    }
-
     /// Comes back when nobody waits any more and nobody has the result.
     pub(super) async fn given_up(&self) {
-        while !self.is_given_up() {
+        while !lock(&self.waiting).is_given_up() {
             self.changed.notified().await;
         }
     }
 
-    /// Comes back when the result is somebody's, or nobody's for good; then `false`.
+    /// Comes back when the result is somebody's, who may look for it by its intent, or nobody's for good; then `false`.
     pub(super) async fn is_taken(&self) -> bool {
         loop {
             {
                 let waiting = lock(&self.waiting);
                 if waiting.taken || waiting.waiters == 0 {
-                    return waiting.taken;
+                    return waiting.taken || waiting.left;
                 }
             }
             self.changed.notified().await;
@@ -104,9 +115,10 @@ impl Flight {
     }
 }
 
-/// Waits for a create. Dropped before it has the result, it gives up its part.
+/// Waits for a create. Dropped before it has the result, it gives up its part, or leaves it to its end.
 pub(super) struct Waiter {
     flight: Arc<Flight>,
+    leaves: bool,
 }
 
 impl Waiter {
@@ -124,7 +136,11 @@ impl Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        lock(&self.flight.waiting).waiters -= 1;
+        {
+            let mut waiting = lock(&self.flight.waiting);
+            waiting.waiters -= 1;
+            waiting.left |= self.leaves;
+        }
         // One task at most waits for this; a permit is kept for it.
         self.flight.changed.notify_one();
     }

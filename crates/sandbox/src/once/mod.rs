@@ -70,6 +70,9 @@ pub(crate) struct Order {
     pub(crate) version: Option<ApiVersion>,
     /// For whom it is: the same intent of somebody else is another one.
     pub(crate) scope: u64,
+    /// Dropped, it is not given up: what is under way ends, and what comes of it stays, for whoever has the intent and looks
+    /// for it. Nothing more is sent.
+    pub(crate) leaves: bool,
 }
 
 /// Where the intent comes from.
@@ -159,7 +162,7 @@ impl Creates {
     async fn make_with_key(&self, client: &Client, order: Order) -> Result<Ended, Error> {
         if order.origin != Origin::Given {
             let flight = Arc::new(Flight::new(&order));
-            let waiter = flight.wait_for();
+            let waiter = flight.wait_for(&order);
             self.launch(client, order, flight)?;
             return Ok(waiter.result().await);
         }
@@ -196,7 +199,7 @@ impl Creates {
         let of = (order.scope, order.intent);
         let Some(flight) = flights.get(&of).cloned() else {
             let flight = Arc::new(Flight::new(&order));
-            let waiter = flight.wait_for();
+            let waiter = flight.wait_for(&order);
             self.launch(client, order, Arc::clone(&flight))?;
             flights.insert(of, flight);
             return Ok(Part::First(waiter));
@@ -205,7 +208,7 @@ impl Creates {
             let message = "another create with the same intent and other options is under way";
             return Err(Error::new(ErrorKind::IntentMismatch, ACTION, message).with_intent(order.intent.as_str()));
         }
-        Ok(match flight.join() {
+        Ok(match flight.join(&order) {
             Some(waiter) => Part::Joined(waiter),
             None => Part::After(flight),
         })

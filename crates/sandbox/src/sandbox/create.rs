@@ -225,6 +225,7 @@ impl CreateSandbox {
             pacer: self.pacer,
             version: None,
             scope: 0,
+            leaves: false,
         };
         let made = self.client.creates().make(&self.client, order).await?;
         made.ok_or_else(|| Error::malformed(ACTION, "no sandbox came of it").with_intent(intent.as_str()))
