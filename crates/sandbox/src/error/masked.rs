@@ -188,8 +188,7 @@ mod tests {
         use crate::commands::Exit;
         use crate::error::{Error, ErrorKind};
 
-        let output =
-            CommandOutput { stdout: "a hunter2".into(), stderr: vec![b'b', 0xff].into(), exit: Exit::default() };
+        let output = CommandOutput { stdout: "a hunter2".into(), stderr: vec![b'b', 0xff], exit: Exit::default() };
         let told = Error::new(ErrorKind::CommandFailed, "clone", "git ended with 1").with_output(output);
         let kept = told.clone().without("hunter3");
         assert_eq!(kept.output().unwrap().stdout_text(), "a hunter2");
