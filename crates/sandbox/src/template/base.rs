@@ -110,6 +110,17 @@ impl Template {
         dockerfile::read(text)
     }
 
+    /// What logs in at the image's registry.
+    pub(super) fn password(&self) -> Option<&SecretString> {
+        let Base::Image { login: Some(login), .. } = &self.base else { return None };
+        match login {
+            ImageRegistry::Registry(login) => Some(&login.password),
+            ImageRegistry::Aws(login) => Some(&login.aws_secret_access_key),
+            ImageRegistry::Gcp(login) => Some(&login.service_account_json),
+            _ => None,
+        }
+    }
+
     fn image(name: String, login: Option<ImageRegistry>) -> Self {
         let name = name.trim().to_owned();
         let wrong = name.is_empty() || name.ends_with(':') || name.contains(char::is_whitespace);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::{Stream, TryStreamExt};
 use oncebox_protocol::api::{self, BuildLogEntry, BuildStatus, BuildStatusInfo};
-use oncebox_protocol::operations;
+use oncebox_protocol::{SecretString, operations};
 
 use super::{Template, upload};
 use crate::Client;
@@ -67,6 +67,8 @@ pub struct BuildTemplate {
 #[derive(Clone)]
 pub struct TemplateBuild {
     client: Client,
+    /// Of the image's registry, where this started the build.
+    password: Option<SecretString>,
     template_id: String,
     build_id: String,
     names: Vec<String>,
@@ -128,6 +130,11 @@ impl BuildTemplate {
     /// there, before any I/O with the server; otherwise that it could not be registered, uploaded or started. Asked to build
     /// the same name once more, a server builds the same template.
     pub async fn start(self) -> Result<TemplateBuild, Error> {
+        let password = self.template.password().cloned();
+        self.register_and_start().await.map_err(|error| without(error, password.as_ref()))
+    }
+
+    async fn register_and_start(self) -> Result<TemplateBuild, Error> {
         const ACTION: &str = "build the template";
         self.check()?;
         let found = upload::find_all(&self.template).await?;
@@ -144,6 +151,7 @@ impl BuildTemplate {
         let call = ApiCall::new(&operations::START_BUILD, ACTION, parameters).json(&start)?;
         self.client.call(call).await.map_err(Error::partly)?;
         Ok(TemplateBuild {
+            password: self.template.password().cloned(),
             client: self.client,
             template_id: made.template_id,
             build_id: made.build_id,
@@ -195,6 +203,7 @@ impl TemplateBuild {
     pub(super) fn known(client: &Client, template_id: &str, build_id: &str) -> Self {
         Self {
             client: client.clone(),
+            password: None,
             template_id: template_id.to_owned(),
             build_id: build_id.to_owned(),
             names: Vec::new(),
@@ -231,7 +240,8 @@ impl TemplateBuild {
         const ACTION: &str = "ask how far the build is";
         let mut call = ApiCall::new(&operations::GET_BUILD_STATUS, ACTION, [&*self.template_id, &*self.build_id]);
         call.query = query([("logsOffset", &*offset.to_string()), ("limit", &*PAGE.to_string())]);
-        parse(ACTION, &self.client.call(call).await?)
+        let answer = self.client.call(call).await.and_then(|answer| parse(ACTION, &answer));
+        answer.map_err(|error| without(error, self.password.as_ref()))
     }
 
     /// Its log from the beginning, until it ends; the stream's last item is an error if the build failed.
@@ -241,7 +251,8 @@ impl TemplateBuild {
     pub fn logs(&self) -> impl Stream<Item = Result<BuildLogEntry, Error>> + Send + use<> {
         let watch = Watch { build: self.clone(), offset: 0, read: VecDeque::new(), over: false };
         futures_util::stream::try_unfold(watch, |mut watch| async move {
-            Ok(watch.next().await?.map(|entry| (entry, watch)))
+            let next = watch.next().await.map_err(|error| without(error, watch.build.password.as_ref()))?;
+            Ok(next.map(|entry| (entry, watch)))
         })
     }
 
@@ -302,6 +313,14 @@ impl Watch {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+/// What logs in at a registry may have been repeated by the server.
+fn without(error: Error, password: Option<&SecretString>) -> Error {
+    match password {
+        Some(password) => error.without(password.expose()),
+        None => error,
     }
 }
 

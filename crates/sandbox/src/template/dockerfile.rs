@@ -262,6 +262,15 @@ pub(super) fn write(template: &Template) -> Result<String, Error> {
     let Base::Image { name, .. } = &template.base else {
         return Err(Error::invalid("to_dockerfile: it begins with a template, which no Dockerfile can name"));
     };
+    let of_several_lines = |text: &String| text.contains('\n') || text.trim_end().ends_with('\\');
+    let words = template.steps.iter().flat_map(|step| match &step.kind {
+        StepKind::Copy(copy) => [&copy.from, &copy.to].to_vec(),
+        StepKind::Plain(_, args) => args.iter().collect(),
+    });
+    if let Some(text) = words.chain(&template.start).find(|text| of_several_lines(text)) {
+        let why = "holds or continues a line, which one line of a Dockerfile cannot hold";
+        return Err(Error::invalid(format!("to_dockerfile: {text:?} {why}")));
+    }
     let mut text = format!("FROM {name}\n");
     for step in &template.steps {
         let _ = match &step.kind {
@@ -363,5 +372,14 @@ mod tests {
         let written: Vec<_> = written.into_iter().map(|step| (step.r#type, step.args.unwrap())).collect();
         assert_eq!(read[2..], written);
         assert!(Template::from_template("x").to_dockerfile().unwrap_err().to_string().contains("no Dockerfile"));
+        for (name, line) in [("A", "one\ntwo"), ("A", "one \\"), ("A", "one \\ ")] {
+            for recipe in [
+                Template::from_image("debian:12").run(line),
+                Template::from_image("debian:12").set_envs([(name, line)]),
+            ] {
+                let error = recipe.to_dockerfile().unwrap_err().to_string();
+                assert!(error.contains("one line of a Dockerfile"), "{error}");
+            }
+        }
     }
 }

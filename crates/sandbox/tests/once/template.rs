@@ -214,3 +214,24 @@ async fn what_cannot_be_built_is_refused_before_any_request() {
     let error = client.templates().build(&base(), "x").memory_mb(0).await.unwrap_err();
     assert!(error.to_string().contains("memory_mb"), "{error}");
 }
+
+#[tokio::test]
+async fn a_registrys_password_that_the_server_repeats_is_in_no_error() {
+    const PASSWORD: &str = "r3gistry-passw0rd";
+    let said = format!("cannot pull with {PASSWORD:?}");
+    let refused = json!({"code": 400, "body": {"code": 400, "message": said}});
+    let failed = json!({"templateID": "t", "buildID": "b", "status": "error", "logs": [], "logEntries": [],
+        "reason": {"message": said}});
+    let on = |operation: &str, status: serde_json::Value| json!({"on": [operation], "fault": {"status": status}});
+    for rules in [
+        json!([on("startBuild", refused)]),
+        json!([on("startBuild", json!({"code": 202})), on("getBuildStatus", json!({"code": 200, "body": failed}))]),
+    ] {
+        let server = Server::with_faults(json!({ "rules": rules })).await;
+        let client = server.client();
+        let recipe = Template::from_image_with_login("registry.example/image", "me", PASSWORD);
+        let error = client.templates().build(&recipe, "mine").await.unwrap_err();
+        let told = format!("{error} {error:?}");
+        assert!(told.contains("cannot pull with") && !told.contains(PASSWORD), "{told}");
+    }
+}
