@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use oncebox_protocol::SecretString;
 use url::Url;
 
@@ -46,6 +48,11 @@ impl Credentials {
         Ok(Self { username: username.to_owned(), password: password.into() })
     }
 
+    /// An error that does not tell them: as they are, or as they are sent to git's input.
+    fn out_of(&self, error: Error) -> Error {
+        error.without(self.password.expose()).without(&BASE64_STANDARD.encode(self.lines()))
+    }
+
     pub(super) fn lines(&self) -> String {
         format!("{}\n{}\n", self.username, self.password.expose())
     }
@@ -79,7 +86,7 @@ impl Git<'_> {
                 _ => Err(super::run::failed(action, &output)),
             }
         };
-        run.await.map_err(|error: Error| error.without(credentials.password.expose()))
+        run.await.map_err(|error: Error| credentials.out_of(error))
     }
 
     /// Has git's own helper keep credentials in the user's home.
@@ -118,7 +125,7 @@ impl Git<'_> {
             125 | 127 => Err(no_feed(ACTION, &output)),
             _ => Err(super::run::failed(ACTION, &output)),
         });
-        stored.map_err(|error| error.without(credentials.password.expose()))
+        stored.map_err(|error| credentials.out_of(error))
     }
 }
 
@@ -211,6 +218,14 @@ fn user_of_token(name: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn credentials_are_in_no_error_as_they_were_sent_either() {
+        let credentials = Credentials::new("me", "hunter2secret").unwrap();
+        let sent = r#"bad request {"stdin":"bWUKaHVudGVyMnNlY3JldAo="} for hunter2secret"#;
+        let error = credentials.out_of(Error::new(ErrorKind::InvalidArgument, "clone", sent)).to_string();
+        assert!(error.contains(r#"{"stdin":"…"} for …"#), "{error}");
+    }
 
     #[test]
     fn tokens_in_the_place_of_a_name_are_taken_out_of_urls() {

@@ -6,6 +6,8 @@ use oncebox_protocol::api;
 use oncebox_transport::policy::create::{INTENT_METADATA, Intent};
 use serde_json::{Map, Value};
 
+const SHORTEST_SECRET: usize = 8;
+
 /// The body of a create.
 #[derive(Clone, PartialEq)]
 pub(crate) enum Asked {
@@ -33,6 +35,16 @@ impl Asked {
             }
         }
         true
+    }
+
+    /// Values that a server may repeat, and that no error shall tell. What is short is no secret, but a word.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
+        let envs = match self {
+            Self::Ours(body) => body.env_vars.as_ref(),
+            Self::Theirs(_) => None,
+        };
+        let values = envs.into_iter().flatten().map(|(_, value)| value.expose());
+        values.filter(|value| value.len() >= SHORTEST_SECRET)
     }
 
     /// The lifetime in seconds, where it is a number.

@@ -262,12 +262,12 @@ pub(super) fn write(template: &Template) -> Result<String, Error> {
     let Base::Image { name, .. } = &template.base else {
         return Err(Error::invalid("to_dockerfile: it begins with a template, which no Dockerfile can name"));
     };
-    let of_several_lines = |text: &String| text.contains('\n') || text.trim_end().ends_with('\\');
     let words = template.steps.iter().flat_map(|step| match &step.kind {
-        StepKind::Copy(copy) => [&copy.from, &copy.to].to_vec(),
+        StepKind::Copy(copy) => vec![&copy.from, &copy.to],
+        StepKind::Plain("RUN", _) => Vec::new(),
         StepKind::Plain(_, args) => args.iter().collect(),
     });
-    if let Some(text) = words.chain(&template.start).find(|text| of_several_lines(text)) {
+    if let Some(text) = words.into_iter().find(|text| text.contains(['\n', '\r']) || ends_with_escape(text)) {
         let why = "holds or continues a line, which one line of a Dockerfile cannot hold";
         return Err(Error::invalid(format!("to_dockerfile: {text:?} {why}")));
     }
@@ -275,7 +275,7 @@ pub(super) fn write(template: &Template) -> Result<String, Error> {
     for step in &template.steps {
         let _ = match &step.kind {
             StepKind::Copy(copy) => writeln!(text, "COPY {} {}", copy.from, copy.to),
-            StepKind::Plain("RUN", args) => writeln!(text, "RUN {}", args.first().map_or("", String::as_str)),
+            StepKind::Plain("RUN", args) => writeln!(text, "RUN {}", command(args.first().map_or("", String::as_str))),
             StepKind::Plain("ENV", args) => {
                 let pairs = args.chunks_exact(2).map(|pair| format!("{}={}", pair[0], quote(&pair[1])));
                 writeln!(text, "ENV {}", pairs.collect::<Vec<_>>().join(" "))
@@ -284,9 +284,23 @@ pub(super) fn write(template: &Template) -> Result<String, Error> {
         };
     }
     if let Some(start) = &template.start {
-        let _ = writeln!(text, "ENTRYPOINT {start}");
+        let _ = writeln!(text, "ENTRYPOINT {}", command(start));
     }
     Ok(text)
+}
+
+/// A line for a shell as an instruction's argument: as it is, or, where that would be read as something else, in the exec form.
+fn command(line: &str) -> String {
+    let begins = ["[", "--", "#"].iter().any(|begin| line.trim_start().starts_with(begin));
+    if begins || line.contains(['\n', '\r']) || line.contains("<<") || ends_with_escape(line) {
+        serde_json::json!(["/bin/sh", "-c", line]).to_string()
+    } else {
+        line.to_owned()
+    }
+}
+
+fn ends_with_escape(text: &str) -> bool {
+    text.trim_end().ends_with('\\')
 }
 
 #[cfg(test)]
@@ -372,14 +386,15 @@ mod tests {
         let written: Vec<_> = written.into_iter().map(|step| (step.r#type, step.args.unwrap())).collect();
         assert_eq!(read[2..], written);
         assert!(Template::from_template("x").to_dockerfile().unwrap_err().to_string().contains("no Dockerfile"));
-        for (name, line) in [("A", "one\ntwo"), ("A", "one \\"), ("A", "one \\ ")] {
-            for recipe in [
-                Template::from_image("debian:12").run(line),
-                Template::from_image("debian:12").set_envs([(name, line)]),
-            ] {
-                let error = recipe.to_dockerfile().unwrap_err().to_string();
-                assert!(error.contains("one line of a Dockerfile"), "{error}");
-            }
+        for line in ["one\ntwo", "one \\", "one \\ ", "--flag", " [x]", "# no", "cat <<'it'\nx\nit", "a 'b' \"c\" $d"] {
+            let text = Template::from_image("debian:12").run(line).run("true").to_dockerfile().unwrap();
+            let (read, plain) = (steps(&text), line == "a 'b' \"c\" $d");
+            let expected = if plain { line.to_owned() } else { format!("/bin/sh -c {}", quote(line)) };
+            assert_eq!(read[2..4], [("RUN".to_owned(), vec![expected]), ("RUN".to_owned(), vec!["true".to_owned()])]);
+        }
+        for value in ["one\ntwo", "one \\"] {
+            let error = Template::from_image("debian:12").set_envs([("A", value)]).to_dockerfile().unwrap_err();
+            assert!(error.to_string().contains("one line of a Dockerfile"), "{error}");
         }
     }
 }

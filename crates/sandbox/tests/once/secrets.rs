@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures_util::TryStreamExt;
-use oncebox::{Client, ErrorKind, Secret, SecretInfo};
+use oncebox::{Client, ErrorKind, Sandbox, Secret, SecretInfo};
 use serde_json::{Value, json};
 
 use super::support::{Server, cut, status};
@@ -200,4 +200,21 @@ async fn a_server_that_repeats_a_value_is_not_repeated() {
     }
     let create = Secret::create(&server(json!([])).await.1, "mine", VALUE);
     assert!(!format!("{create:?}").contains(VALUE));
+}
+
+#[tokio::test]
+async fn a_server_that_repeats_the_key_or_a_creates_variables_is_not_repeated() {
+    const KEY: &str = "e2b_0123456789abcdef";
+    let said =
+        |code: u16| json!({"status": {"code": code, "body": {"code": code, "message": format!("not {KEY}, {VALUE}")}}});
+    let rules = json!([{"on": ["create"], "fault": said(400)}, {"on": ["list"], "fault": said(401)}]);
+    let (server, _) = server(rules).await;
+    let client = server.client_at(&server.local.url(), |b| b.api_key(KEY));
+    let create = Sandbox::create(&client).env("TOKEN", VALUE).env("WORD", "not");
+    let error = create.await.unwrap_err();
+    let told = format!("{error} {error:?}");
+    assert!(told.contains("the server answered 400: not …, …") && !told.contains(VALUE), "{told}");
+    let error = Sandbox::list(&client).await.unwrap_err();
+    let told = format!("{error} {error:?}");
+    assert!(told.contains("the server answered 401: not …, ") && !told.contains(KEY), "{told}");
 }

@@ -44,7 +44,9 @@ impl Driver {
         // It speaks for itself.
         let error = match (end.reason, self.last_answer()) {
             (NotDoneReason::Returned(reason), Some(answer)) => {
-                Error::answer(ACTION, answer.status().as_u16(), answer.body(), None).because(reason)
+                let error = Error::answer(ACTION, answer.status().as_u16(), answer.body(), None);
+                let error = self.order.body.secrets().fold(self.client.without_key(error), Error::without);
+                error.because(reason)
             }
             (reason, _) => Error::new(kind, ACTION, reason.to_string()),
         };
