@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::Client;
 use crate::client::{ApiCall, parse};
 use crate::error::Error;
-use crate::mint::{Listing, Mint};
+use crate::mint::{Listing, Mint, unknown};
 use crate::rpc::query;
 
 pub use oncebox_protocol::api::{ApiKey, CreatedApiKey, Team};
@@ -115,7 +115,8 @@ impl Account<'_> {
     /// # Errors
     ///
     /// As [`api_keys`](Self::api_keys). Where the answer is lost, a webhook that has this `name` since the call began, and that
-    /// none had before, is the answer. When that cannot be told, the error names [candidates](Error::candidates).
+    /// none had before, is the answer. When that cannot be told, the error names [candidates](Error::candidates); of one without a
+    /// `name` it never can.
     pub async fn create_webhook(&self, webhook: &impl Serialize) -> Result<Value, Error> {
         const ACTION: &str = "create a webhook";
         let webhook = serde_json::to_value(webhook).map_err(|error| Error::invalid(format!("{ACTION}: {error}")))?;
@@ -128,6 +129,10 @@ impl Account<'_> {
                     Ok(made) => return Ok(made),
                     Err(lost) => lost?,
                 };
+                // Without a name it cannot be found, and so cannot be known to be absent.
+                if name.is_empty() {
+                    return Err(unknown(lost, Vec::new()));
+                }
                 match mint.find(lost.clone()).await? {
                     Some(made) => return Ok(made.value),
                     None => mint.again(&lost).await?,

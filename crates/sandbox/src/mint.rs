@@ -130,9 +130,13 @@ impl<'a> Mint<'a> {
         self.turn.fetch(call).await
     }
 
-    /// As [`Turn::looking`], for one more look-up; `None`: none is left.
-    pub(crate) fn looking(&mut self) -> Option<&Client> {
-        self.turn.spend().then_some(self.turn.looking())
+    /// As [`Turn::find_out`].
+    pub(crate) async fn find_out<T, F: Future<Output = T>>(
+        &mut self,
+        look_ups: u32,
+        ask: impl FnOnce(Client) -> F,
+    ) -> Option<T> {
+        self.turn.find_out(look_ups, ask).await
     }
 
     /// Finds what was made although its answer was lost now; `None`: nothing was.
@@ -176,7 +180,11 @@ impl<'a> Mint<'a> {
         let Some(first) = self.find(lost.clone()).await? else { return Ok(None) };
         let Some(settled) = self.turn.settled_at() else { return Err(unknown(lost, vec![first.id])) };
         sleep_until(settled).await;
-        match self.look(lost.clone()).await? {
+        let looked = self.look(lost.clone()).await;
+        // What was seen may be it, also where it could not be looked at again.
+        let seen =
+            |error: Error| if error.candidates().is_empty() { unknown(error, vec![first.id.clone()]) } else { error };
+        match looked.map_err(seen)? {
             Some(orphan) if orphan.id == first.id && is_unused(&orphan.value) => Ok(Some(orphan)),
             Some(other) if other.id == first.id => Err(unknown(lost, vec![first.id])),
             Some(other) => Err(unknown(lost, vec![first.id, other.id])),

@@ -123,7 +123,7 @@ class ApiParams(PolicyParams, TransportParams, total=False):
     api_headers: dict[str, str] | None
     """Headers for requests to the control plane."""
     request_headers: dict[str, str] | None
-    """Headers for all requests, to the control plane, to volumes and to sandboxes. What runs in a sandbox may see them. Ours."""
+    """Headers for all requests, to the control plane, volumes and sandboxes. What runs in a sandbox may see them. Ours."""
     api_key: str | None
     """The API key. Default: ``E2B_API_KEY``."""
     validate_api_key: bool | None

@@ -206,12 +206,14 @@ impl Error {
         let secret = Secret::new(secret);
         let message = secret.masked(&self.0.message);
         let output = self.0.output.as_deref().and_then(|output| secret.masked_output(output));
+        let error_code = self.0.error_code.as_ref().map(|code| secret.masked(code));
         let is_told = self.source().is_some_and(|source| secret.is_told(source));
-        if message == self.0.message && output.is_none() && !is_told {
+        if message == self.0.message && error_code == self.0.error_code && output.is_none() && !is_told {
             return self;
         }
         self.change(|inner| {
             inner.message = message;
+            inner.error_code = error_code;
             inner.output = output.map(Box::new).or(inner.output.take());
             inner.source = None;
         })

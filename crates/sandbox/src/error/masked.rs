@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::error::Error as StdError;
 
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::commands::CommandOutput;
 
@@ -18,6 +18,9 @@ const TELLING: usize = 4;
 
 /// Parts of a secret of so many bytes are, too: words are cut and escaped on their way, and a server may repeat a line.
 const PART: usize = 8;
+
+/// What stands for itself in a URL (RFC 3986 section 2.3).
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A character as it is shown: what does harm on a terminal is escaped.
 pub(super) fn shown(c: char) -> impl Iterator<Item = char> {
@@ -36,14 +39,14 @@ pub(super) struct Secret<'a> {
 
 impl<'a> Secret<'a> {
     pub(super) fn new(secret: &'a str) -> Self {
-        let literal = serde_json::Value::from(secret).to_string();
-        let literal = literal.trim_matches('"').to_owned();
-        let mut forms = vec![
-            secret.to_owned(),
-            secret.chars().flat_map(shown).collect(),
-            literal,
-            utf8_percent_encode(secret, NON_ALPHANUMERIC).to_string(),
-        ];
+        let mut forms = vec![secret.to_owned(), secret.chars().flat_map(shown).collect()];
+        forms.extend(literals(secret));
+        for kept in [NON_ALPHANUMERIC, UNRESERVED] {
+            let encoded = utf8_percent_encode(secret, kept).to_string();
+            forms.extend([in_lower_case(&encoded), encoded.replace("%20", "+"), encoded]);
+        }
+        let entities = [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\"", "&quot;"), ("'", "&#39;")];
+        forms.push(entities.iter().fold(secret.to_owned(), |text, (sign, entity)| text.replace(sign, entity)));
         let lines = secret.lines().map(str::trim).filter(|line| line.chars().count() >= TELLING);
         forms.extend(lines.map(str::to_owned));
         let mut known = HashSet::new();
@@ -80,6 +83,35 @@ impl<'a> Secret<'a> {
         }
         false
     }
+}
+
+/// As JSON has it: plainly, with the signs of HTML escaped, as Go's encoder does, and each of both in a text of JSON again.
+fn literals(secret: &str) -> [String; 4] {
+    let of = |text: &str| {
+        let quoted = serde_json::Value::from(text).to_string();
+        quoted[1..quoted.len() - 1].to_owned()
+    };
+    let escaped = |text: &str| text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+    let plain = of(secret);
+    let twice = of(&plain);
+    [escaped(&plain), of(&escaped(&plain)), plain, twice]
+}
+
+/// What is percent-encoded, with its digits in lower case.
+fn in_lower_case(encoded: &str) -> String {
+    let mut digits = 0;
+    let lower = |c: char| {
+        let is_digit = digits > 0;
+        digits = if c == '%' {
+            2
+        } else if is_digit {
+            digits - 1
+        } else {
+            0
+        };
+        if is_digit { c.to_ascii_lowercase() } else { c }
+    };
+    encoded.chars().map(lower).collect()
 }
 
 /// Of a few letters it is part of many words that have nothing to do with it: it is taken out where it stands for itself, so
@@ -175,6 +207,13 @@ mod tests {
             ("line 3 (ab12) of MIIEvQIBADANBgkq", pem, "line 3 (…) of …"),
             ("its value is hun… (retries)", "hunter2", "its value is … (retries)"),
             ("pass%3Aw%40rd", "pass:w@rd", "…"),
+            ("pass%3aw%40rd", "pass:w@rd", "…"),
+            ("pass%3Aw-rd", "pass:w-rd", "…"),
+            ("?v=my-key%2F9_x%3D%3D!", "my-key/9_x==", "?v=…!"),
+            ("v=A+b%2Bc", "A b+c", "v=…"),
+            (r#"{"value":"p4\u003cZ9\u003ekk\u0026Q1!"}"#, "p4<Z9>kk&Q1!", r#"{"value":"…"}"#),
+            (r#"body: "{\"value\":\"a\\\"b<c\"}""#, "a\"b<c", r#"body: "{\"value\":\"…\"}""#),
+            ("<pre>p&amp;ss&quot;w</pre>", "p&ss\"w", "<pre>…</pre>"),
             (r#"value "a\"b\\c" is weak"#, "a\"b\\c", "value \"…\" is weak"),
             ("it is secret-va and not lue-12345", "secret-value-12345", "it is … and not …"),
             ("ääääää", "xääääää", "…"),

@@ -151,6 +151,16 @@ fn is_http(text: &str) -> bool {
     })
 }
 
+/// Whether it names a scheme, and a password before its host.
+fn has_password(text: &str) -> bool {
+    let Some((_, rest)) = text.split_once("://") else { return false };
+    match Url::parse(text.trim()) {
+        Ok(url) => url.password().is_some_and(|password| !password.is_empty()),
+        // Up to the last @: it may hold what ends a host.
+        Err(_) => rest.rsplit_once('@').is_some_and(|(user, _)| user.contains(':')),
+    }
+}
+
 fn unreadable() -> Error {
     Error::invalid(
         "url: it cannot be read as a URL; in a name or a password \"#\" is %23, \"/\" is %2F, \"?\" is %3F, \"@\" is %40",
@@ -163,6 +173,13 @@ pub(super) fn split(text: &str) -> Result<(String, Option<Url>, Option<Credentia
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => url,
         // It may hold a password, which git would be given, and repeat.
         Err(_) if is_http(text) => return Err(unreadable()),
+        // Of no other scheme is it known how git could be given it otherwise than in an argument.
+        _ if has_password(text) => {
+            return Err(Error::invalid(
+                "url: a password can be used with http and https alone; it would be in the sandbox's list of processes and in \
+                 its configuration",
+            ));
+        }
         // A path, an ssh URL, or what git alone understands.
         _ => return Ok((text.to_owned(), None, None)),
     };
@@ -259,6 +276,24 @@ mod tests {
                 let error = split(&format!("{scheme}://me:{password}@git.example/a.git")).unwrap_err().to_string();
                 assert!(error.contains("url: it cannot be read as a URL") && !error.contains(password), "{error}");
             }
+        }
+    }
+
+    #[test]
+    fn a_password_in_a_url_of_another_scheme_is_not_handed_to_git() {
+        for url in [
+            "ftp://me:hunter2@h/r.git",
+            "ftps://me:hunter2@h/r.git",
+            "ssh://me:hunter2@h/r.git",
+            "git+ssh://me:hunter2@h/r.git",
+            "ssh://me:hunter2@[/r.git",
+            " ftp://me:hunter2@h/r.git",
+        ] {
+            let error = split(url).unwrap_err().to_string();
+            assert!(error.contains("http and https alone") && !error.contains("hunter2"), "{url}: {error}");
+        }
+        for url in ["ssh://git@host:22/a", "git@host:a.git", "/srv/a:b@c.git", "file:///srv/a:b@c.git", "ext::a b@c"] {
+            assert_eq!(split(url).unwrap().0, url);
         }
     }
 

@@ -103,7 +103,11 @@ pub(super) fn failed(action: &str, output: &CommandOutput) -> Error {
     } else {
         ErrorKind::CommandFailed
     };
-    let shown: String = words.chars().filter(|c| !c.is_control() || *c == '\n').take(MAX_WORDS).collect();
+    let mut letters = words.chars().filter(|c| !c.is_control() || *c == '\n');
+    let mut shown: String = letters.by_ref().take(MAX_WORDS).collect();
+    if letters.next().is_some() {
+        shown.push('…');
+    }
     let message = match shown.as_str() {
         "" => format!("git ended with {}", output.exit.status),
         shown => format!("git ended with {}: {shown}", output.exit.status),

@@ -44,7 +44,8 @@ pub(crate) struct Turn<'a> {
 struct Question {
     /// From when `settle` counts.
     since: Instant,
-    looks: u32,
+    /// When it was looked for last.
+    last: Option<Instant>,
 }
 
 impl<'a> Turn<'a> {
@@ -66,12 +67,17 @@ impl<'a> Turn<'a> {
             ..client.own().clone()
         };
         let looking = client.with_own(single);
-        let question = Question { since: began, looks: 0 };
+        let question = Question { since: began, last: None };
         Ok(Self { client, action, began, deadline, trail, looking, resends: 0, look_ups: 0, question, _turn: turn })
     }
 
     /// Sends it. `Err(Ok(error))`: nobody knows whether it was made.
     pub(crate) async fn send<T: DeserializeOwned>(&mut self, call: ApiCall<'_>) -> Result<T, Result<Error, Error>> {
+        // A look-up may have taken all the time there was.
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            let message = "the deadline passed before it was sent; nothing was sent (request_timeout)";
+            return Err(Err(Error::new(ErrorKind::Timeout, self.action, message).nothing_done(None)));
+        }
         let policy = self.left();
         let own = Own {
             retries: Some(policy.retries),
@@ -140,7 +146,7 @@ impl<'a> Turn<'a> {
 
     /// Something was lost: from now on it is looked for.
     pub(crate) fn lost(&mut self) {
-        self.question = Question { since: Instant::now(), looks: 0 };
+        self.question = Question { since: Instant::now(), last: None };
     }
 
     /// Waits until it is time for the next look-up, and says when that is, as it begins; `None`: there is none any more.
@@ -149,9 +155,10 @@ impl<'a> Turn<'a> {
         if self.deadline.is_some_and(|deadline| at >= deadline) || !self.spend() {
             return None;
         }
-        self.question.looks += 1;
         sleep_until(at).await;
-        Some(Instant::now())
+        let began = Instant::now();
+        self.question.last = Some(began);
+        Some(began)
     }
 
     /// Whether what was not found by a look-up that began then was not made.
@@ -186,13 +193,26 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// The client whose calls are single attempts, and noted as look-ups.
-    pub(crate) fn looking(&self) -> &Client {
-        &self.looking
+    /// Finds out with a client whose calls are single attempts, noted as look-ups, of which this spends so many; `None`: as many
+    /// are not left, or the deadline came.
+    pub(crate) async fn find_out<T, F: Future<Output = T>>(
+        &mut self,
+        look_ups: u32,
+        ask: impl FnOnce(Client) -> F,
+    ) -> Option<T> {
+        if self.look_ups_left() < look_ups {
+            return None;
+        }
+        self.look_ups += look_ups;
+        let asked = ask(self.looking.clone());
+        match self.deadline {
+            Some(deadline) => timeout_at(deadline, asked).await.ok(),
+            None => Some(asked.await),
+        }
     }
 
     /// Spends a look-up, where one is left.
-    pub(crate) fn spend(&mut self) -> bool {
+    fn spend(&mut self) -> bool {
         let is_left = self.look_ups_left() > 0;
         self.look_ups += u32::from(is_left);
         is_left
@@ -237,12 +257,13 @@ impl Question {
     fn next(&self, settle: Duration, left: u32) -> Instant {
         let (now, end) = (Instant::now(), self.since + settle);
         if now >= end {
-            return if self.looks == 0 { now } else { now + (settle / PARTS[0]).max(SHORTEST) };
+            let is_first = self.last.is_none_or(|last| last < end);
+            return if is_first { now } else { now + (settle / PARTS[0]).max(SHORTEST) };
         }
         if left <= RESERVE {
             return end;
         }
-        if self.looks == 0 {
+        if self.last.is_none() {
             return now;
         }
         PARTS.iter().map(|part| self.since + settle / *part).find(|at| *at > now).unwrap_or(end)

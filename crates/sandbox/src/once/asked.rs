@@ -38,13 +38,14 @@ impl Asked {
     }
 
     /// Values that a server may repeat, and that no error shall tell. What is short is no secret, but a word.
-    pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
-        let envs = match self {
-            Self::Ours(body) => body.env_vars.as_ref(),
-            Self::Theirs(_) => None,
-        };
-        let values = envs.into_iter().flatten().map(|(_, value)| value.expose());
-        values.filter(|value| value.len() >= SHORTEST_SECRET)
+    pub(super) fn secrets(&self) -> Vec<&str> {
+        let Self::Ours(body) = self else { return Vec::new() };
+        let mut secrets: Vec<&str> = body.env_vars.iter().flatten().map(|(_, value)| value.expose()).collect();
+        for servers in body.mcp.iter().flat_map(|mcp| mcp.values()) {
+            texts(servers.expose(), &mut secrets);
+        }
+        secrets.retain(|value| value.len() >= SHORTEST_SECRET);
+        secrets
     }
 
     /// The lifetime in seconds, where it is a number.
@@ -68,6 +69,16 @@ impl Asked {
                 }
             }
         }
+    }
+}
+
+/// All texts within.
+fn texts<'v>(value: &'v Value, into: &mut Vec<&'v str>) {
+    match value {
+        Value::String(text) => into.push(text),
+        Value::Array(items) => items.iter().for_each(|item| texts(item, into)),
+        Value::Object(fields) => fields.values().for_each(|field| texts(field, into)),
+        _ => {}
     }
 }
 

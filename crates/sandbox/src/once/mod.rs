@@ -107,7 +107,7 @@ impl Ended {
 #[derive(Default)]
 pub(crate) struct Creates {
     memory: Mutex<ServerMemory>,
-    /// By intent. Minted intents are in no other call and stay out of it.
+    /// By intent. Minted ones, too, which nobody else has before the create has ended.
     flights: Mutex<HashMap<(u64, Intent), Arc<Flight>>>,
     /// Of intents that were minted, too: the error of a call that ended unknown names its own.
     losses: Losses,
@@ -163,7 +163,15 @@ impl Creates {
         if order.origin != Origin::Given {
             let flight = Arc::new(Flight::new(&order));
             let waiter = flight.wait_for(&order);
-            self.launch(client, order, flight)?;
+            if order.origin == Origin::Resolve {
+                self.launch(client, order, flight)?;
+            } else {
+                // Its error names the intent: whoever asks again with that waits until this one is over, sweep included.
+                let mut flights = lock(&self.flights);
+                let of = (order.scope, order.intent);
+                self.launch(client, order, Arc::clone(&flight))?;
+                flights.insert(of, flight);
+            }
             return Ok(waiter.result().await);
         }
         let limit =
@@ -238,7 +246,13 @@ impl Creates {
             };
             let ended = driver.run(remember).await;
             let creates = client.creates();
-            lock(&creates.flights).remove(&of);
+            {
+                // A `resolve` has none there, and whose it is may have changed.
+                let mut flights = lock(&creates.flights);
+                if flights.get(&of).is_some_and(|flight| Arc::ptr_eq(flight, &ended.flight)) {
+                    flights.remove(&of);
+                }
+            }
             ended.flight.finish();
             if let Some(left) = ended.left {
                 creates.leave(left);

@@ -1,8 +1,9 @@
 //! Single creates, each with the fault that it is about.
 
+use std::future::IntoFuture;
 use std::time::Duration;
 
-use oncebox::{Came, ErrorKind, IdempotencyKeys, Killed, Sandbox};
+use oncebox::{CallOptions, Came, ErrorKind, IdempotencyKeys, Killed, Sandbox};
 use serde_json::{Value, json};
 
 use super::support::{SETTLE, Server, cut, on_create, status};
@@ -325,4 +326,37 @@ async fn what_may_not_be_repeated_in_a_sandbox_ends_unknown_at_once() {
     }
     let counts = server.counts().await;
     assert_eq!((&counts["filesystemMakeDir"], &counts["filesystemMove"]), (&json!(1), &json!(1)));
+}
+
+#[tokio::test]
+async fn a_resolve_meanwhile_does_not_let_a_second_create_with_the_intent_begin() {
+    let slow = json!({"on": ["create"], "times": 1, "fault": {"latency": [1.0, 1.0]}});
+    let server = Server::with_faults(json!({"rules": [slow], "keys": "ignored"})).await;
+    let client = server.client_at(&server.local.url(), |b| b.idempotency_keys(IdempotencyKeys::Ignored));
+    let intent = "0123456789abcdef0123456789abcdef";
+    let (first, second) = tokio::join!(Sandbox::create(&client).intent(intent).into_future(), async {
+        while server.fired().await == 0 {
+            tokio::task::yield_now().await;
+        }
+        let short = client.with(CallOptions::new().request_timeout(Duration::from_millis(200))).unwrap();
+        assert!(short.resolve(intent).await.unwrap_err().outcome_unknown());
+        Sandbox::create(&client).intent(intent).await
+    });
+    assert_eq!(first.unwrap().id(), second.unwrap().id());
+    assert_eq!(server.counts().await["createSandbox"], 1);
+    client.close().await;
+}
+
+#[tokio::test]
+async fn a_create_that_is_asked_for_again_with_its_intent_is_not_swept_by_the_one_before() {
+    let lost = json!({"on": ["create"], "times": 2, "fault": cut("before")});
+    let server = Server::with_faults(json!({"rules": [lost], "keys": "ignored"})).await;
+    let client = server.client_at(&server.local.url(), |b| b.retries(1).idempotency_keys(IdempotencyKeys::Ignored));
+    let error = Sandbox::create(&client).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotDone, "{error}");
+    let intent = error.intent().unwrap().to_owned();
+    let made = Sandbox::create(&client).intent(&intent).await.unwrap();
+    assert!(client.close().await.is_empty());
+    assert_eq!(server.alive().await[&intent], [made.id()]);
+    assert_eq!(made.superseded_by(), None);
 }

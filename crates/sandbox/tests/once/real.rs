@@ -193,9 +193,7 @@ async fn a_call_that_looks_up_and_sends_again_stays_within_its_retries_and_look_
         // All of them, on one clock.
         let times: Vec<_> = error.attempts().iter().map(|attempt| attempt.started).collect();
         assert!(times.is_sorted() && *times.last().unwrap() >= SETTLE, "{error}");
-        let fired = server.send(http::Method::GET, "/oncebox/faults", String::new()).await.1["fired"].clone();
-        let fired: u64 = fired.as_array().unwrap().iter().filter_map(Value::as_u64).sum();
-        assert_eq!(fired, calls as u64, "{error}");
+        assert_eq!(server.fired().await, calls as u64, "{error}");
     }
 }
 
@@ -212,6 +210,48 @@ async fn a_list_that_was_asked_for_too_early_and_came_late_does_not_tell_that_no
     let made = client.account().create_api_key("k").await.unwrap();
     let there: Vec<_> = client.account().api_keys().await.unwrap().into_iter().map(|key| key.id).collect();
     assert_eq!(there, [made.id]);
+}
+
+#[tokio::test]
+async fn what_is_looked_up_until_the_deadline_is_not_sent_after_it() {
+    let server = Server::start().await;
+    let script = json!({"rules": [{"at": "request", "when": {"method": "GET"}, "do": [{"wait": 5000}]}]});
+    let script = oncebox_faults::Script::from_json(&script.to_string()).unwrap();
+    let slow = oncebox_faults::Server::builder(script).proxy_to(&server.local.url()).start().await.unwrap();
+    let client = server.client_at(&slow.url(""), |b| b.request_timeout(Duration::from_millis(300)));
+    for error in [
+        client.account().create_api_key("k").await.unwrap_err(),
+        client.account().create_webhook(&json!({"name": "h", "url": "http://127.0.0.1:9/"})).await.unwrap_err(),
+        oncebox::Volume::create(&client, "v").await.unwrap_err(),
+        oncebox::Secret::create(&client, "s", "x").await.unwrap_err(),
+        oncebox::Secret::update(&client, "s", "x").await.unwrap_err(),
+    ] {
+        assert_eq!((error.kind(), error.may_have_been_processed()), (ErrorKind::Timeout, false), "{error}");
+        assert!(error.attempts().iter().all(|attempt| attempt.purpose == Purpose::LookUp), "{error}");
+    }
+    assert!(server.client().account().api_keys().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_cannot_be_found_by_a_name_is_not_made_again() {
+    let server = Server::with_faults(json!({"rules": [{"on": ["createWebhook"], "fault": cut("before")}]})).await;
+    let hook = json!({"url": "http://127.0.0.1:9/", "events": ["sandbox.lifecycle.created"]});
+    let error = server.client().account().create_webhook(&hook).await.unwrap_err();
+    assert!(error.outcome_unknown(), "{error}");
+    assert_eq!(server.fired().await, 1);
+}
+
+#[tokio::test]
+async fn a_key_that_was_seen_and_cannot_be_looked_at_again_is_a_candidate() {
+    let lists = json!({"on": ["listApiKeys"], "skip": 2, "fault": status(503, "before")});
+    let lost = json!({"on": ["createApiKey"], "times": 1, "fault": cut("after")});
+    let server = Server::with_faults(json!({"rules": [lost, lists]})).await;
+    let error =
+        server.client_at(&server.local.url(), |b| b.lookups(5)).account().create_api_key("k").await.unwrap_err();
+    server.faults(json!({"rules": []})).await;
+    let there: Vec<_> = server.client().account().api_keys().await.unwrap().into_iter().map(|key| key.id).collect();
+    assert!(error.outcome_unknown() && there.len() == 1, "{error}");
+    assert_eq!(error.candidates(), there);
 }
 
 /// The one whose request was lost finds a new key of its name: the other's, which somebody has by then.

@@ -205,15 +205,17 @@ async fn a_server_that_repeats_a_value_is_not_repeated() {
 #[tokio::test]
 async fn a_server_that_repeats_the_key_or_a_creates_variables_is_not_repeated() {
     const KEY: &str = "e2b_0123456789abcdef";
-    let said =
-        |code: u16| json!({"status": {"code": code, "body": {"code": code, "message": format!("not {KEY}, {VALUE}")}}});
+    const TOKEN: &str = "0f-an-mcp-server";
+    let message = format!("not {KEY}, {VALUE}, {TOKEN}");
+    let said = |code: u16| json!({"status": {"code": code, "body": {"code": code, "message": message}}});
     let rules = json!([{"on": ["create"], "fault": said(400)}, {"on": ["list"], "fault": said(401)}]);
     let (server, _) = server(rules).await;
     let client = server.client_at(&server.local.url(), |b| b.api_key(KEY));
-    let create = Sandbox::create(&client).env("TOKEN", VALUE).env("WORD", "not");
+    let servers = json!({"github": {"env": [{"token": TOKEN}]}}).as_object().unwrap().clone();
+    let create = Sandbox::create(&client).env("TOKEN", VALUE).env("WORD", "not").mcp(servers);
     let error = create.await.unwrap_err();
     let told = format!("{error} {error:?}");
-    assert!(told.contains("the server answered 400: not …, …") && !told.contains(VALUE), "{told}");
+    assert!(told.contains("the server answered 400: not …, …, …") && !told.contains(VALUE), "{told}");
     let error = Sandbox::list(&client).await.unwrap_err();
     let told = format!("{error} {error:?}");
     assert!(told.contains("the server answered 401: not …, ") && !told.contains(KEY), "{told}");

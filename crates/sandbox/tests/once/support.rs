@@ -77,6 +77,12 @@ impl Server {
         }
     }
 
+    /// How often rules fired, all together.
+    pub(crate) async fn fired(&self) -> u64 {
+        let told = self.send(Method::GET, "/oncebox/faults", String::new()).await.1;
+        told["fired"].as_array().unwrap().iter().filter_map(Value::as_u64).sum()
+    }
+
     pub(crate) async fn counts(&self) -> Value {
         self.send(Method::GET, "/oncebox/effects", String::new()).await.1["counts"].take()
     }

@@ -88,7 +88,13 @@ _ob_trim() {
 # Whether there is room for more: a piece of either output.
 _ob_has_room() {
     _ob_n=0
-    for _ob_x in $(stat -c %s o.1* e.1* 2>/dev/null || wc -c o.1* e.1* | grep -v total); do
+    # Of one that is removed meanwhile both say that it is not there; so not the one after the other.
+    if [ "$_ob_stat" = 1 ]; then
+        set -- $(stat -c %s o.1* e.1* 2>/dev/null)
+    else
+        set -- $(wc -c o.1* e.1* 2>/dev/null | grep -v ' total$')
+    fi
+    for _ob_x; do
         case $_ob_x in *[!0-9]*) ;; *) _ob_n=$((_ob_n + _ob_x)) ;; esac
     done
     [ $((_ob_n + 2 * _ob_piece)) -le "$_ob_bound" ]
@@ -183,6 +189,8 @@ _ob_runner() {
     _ob_piece=$((_ob_bound / 16 / 65536 * 65536))
     [ "$_ob_piece" -gt 4194304 ] && _ob_piece=4194304
     [ "$_ob_piece" -lt 65536 ] && _ob_piece=65536
+    _ob_stat=0
+    stat -c %s / >/dev/null 2>&1 && _ob_stat=1
     _ob_here=$(pwd) _ob_before=${OLDPWD-}
     cd "$_ob_d" || exit
     _ob_sign runner $$
