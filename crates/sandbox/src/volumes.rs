@@ -201,7 +201,7 @@ impl Volume {
     }
 
     /// The same volume, whose calls have these options in place of the client's. Calls about its content take retries,
-    /// connection retries and the request timeout from them, and neither headers nor key.
+    /// connection retries, the request timeout and `header`s from them, and neither key nor `api_header`s.
     ///
     /// ```no_run
     /// # async fn example(volume: oncebox::Volume) -> Result<(), oncebox::Error> {
