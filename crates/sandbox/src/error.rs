@@ -89,8 +89,9 @@ impl Error {
         self.0.intent.as_deref()
     }
 
-    /// Ids of what the call may have made although nobody knows: forks, snapshots, keys, webhooks that appeared meanwhile.
-    /// Empty: none was found, or it could not be looked for.
+    /// Ids of what the call may have made although nobody knows: forks, snapshots, keys, webhooks that appeared meanwhile; of
+    /// a template's build that failed or was lost from sight, the build's. Empty: none was found, or it could not be looked
+    /// for.
     pub fn candidates(&self) -> &[String] {
         &self.0.candidates
     }

@@ -67,6 +67,8 @@ pub struct BuildTemplate {
 #[derive(Clone)]
 pub struct TemplateBuild {
     client: Client,
+    /// This started the build, which is part of what it is asked to do.
+    ours: bool,
     /// Of the image's registry, where this started the build.
     password: Option<SecretString>,
     template_id: String,
@@ -144,15 +146,17 @@ impl BuildTemplate {
         let made: api::RequestedBuild = parse(ACTION, &self.client.call(call).await?)?;
         for (copy, files) in found {
             let sent = upload::upload(&self.client, &made.template_id, &copy, files, &self.told).await;
-            sent.map_err(Error::partly)?;
+            sent.map_err(|error| of_build(error, &made.template_id, &made.build_id))?;
         }
         let start = self.template.start_build(self.forced, &hashes);
         let parameters = [&*made.template_id, &*made.build_id];
         let call = ApiCall::new(&operations::START_BUILD, ACTION, parameters).json(&start)?;
-        self.client.call(call).await.map_err(Error::partly)?;
+        let begun = self.client.call(call).await;
+        begun.map_err(|error| of_build(error, &made.template_id, &made.build_id))?;
         Ok(TemplateBuild {
             password: self.template.password().cloned(),
             client: self.client,
+            ours: true,
             template_id: made.template_id,
             build_id: made.build_id,
             names: made.names,
@@ -182,7 +186,7 @@ impl BuildTemplate {
         let told = Arc::clone(&self.told);
         let build = self.start().await?;
         let mut log = std::pin::pin!(build.logs());
-        while let Some(entry) = log.try_next().await.map_err(Error::partly)? {
+        while let Some(entry) = log.try_next().await? {
             told(BuildEvent::Log(entry));
         }
         Ok(build)
@@ -203,6 +207,7 @@ impl TemplateBuild {
     pub(super) fn known(client: &Client, template_id: &str, build_id: &str) -> Self {
         Self {
             client: client.clone(),
+            ours: false,
             password: None,
             template_id: template_id.to_owned(),
             build_id: build_id.to_owned(),
@@ -248,12 +253,21 @@ impl TemplateBuild {
     ///
     /// A poll that fails is made again, also after its own retries: a build goes on whoever watches. Only when about a minute
     /// of them failed one after the other is that the stream's error.
+    ///
+    /// Where this handle is that of [`BuildTemplate::start`], errors say that the build was started, and
+    /// [name](Error::candidates) it.
     pub fn logs(&self) -> impl Stream<Item = Result<BuildLogEntry, Error>> + Send + use<> {
         let watch = Watch { build: self.clone(), offset: 0, read: VecDeque::new(), over: false };
         futures_util::stream::try_unfold(watch, |mut watch| async move {
-            let next = watch.next().await.map_err(|error| without(error, watch.build.password.as_ref()))?;
+            let next = watch.next().await.map_err(|error| watch.build.told(error))?;
             Ok(next.map(|entry| (entry, watch)))
         })
+    }
+
+    /// An error of watching it, as it is told.
+    fn told(&self, error: Error) -> Error {
+        let error = without(error, self.password.as_ref());
+        if self.ours { of_build(error, &self.template_id, &self.build_id) } else { error }
     }
 
     /// Waits for its end.
@@ -314,6 +328,12 @@ impl Watch {
             }
         }
     }
+}
+
+/// An error after the build was registered: it names what can be asked for, whatever became of it.
+fn of_build(error: Error, template_id: &str, build_id: &str) -> Error {
+    let error = error.also(&format!("this was build {build_id} of template {template_id}")).partly();
+    error.with_candidates(vec![build_id.to_owned()])
 }
 
 /// What logs in at a registry may have been repeated by the server.

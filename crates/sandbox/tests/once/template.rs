@@ -187,6 +187,35 @@ async fn a_build_that_fails_says_at_which_step_and_why() {
     client.close().await;
 }
 
+/// Whoever watches by the handle that started a build is told what the build's own call would tell.
+#[tokio::test]
+async fn an_error_after_a_build_was_begun_names_the_build() {
+    let answer = |code: u16| json!({"status": {"code": code, "when": "before"}});
+    for (operation, code) in [("getBuildStatus", 404), ("startBuild", 403)] {
+        let rules = json!([{"on": [operation], "fault": answer(code)}]);
+        let server = Server::with_faults(json!({ "rules": rules })).await;
+        let client = server.client();
+        let recipe = Template::from_base_image();
+        let templates = client.templates();
+        let build = templates.build(&recipe, "mine").await.unwrap_err();
+        let mut errors = vec![build];
+        if let Ok(started) = templates.build(&recipe, "other").start().await {
+            let error = started.wait().await.unwrap_err();
+            assert_eq!(error.candidates(), [started.build_id()]);
+            assert!(error.to_string().contains(&format!("of template {}", started.template_id())), "{error}");
+            errors.push(error);
+            // Who did not start it has begun nothing.
+            let known = templates.known_build(started.template_id(), started.build_id());
+            let error = known.wait().await.unwrap_err();
+            assert!(!error.may_have_been_processed() && error.candidates().is_empty(), "{error}");
+        }
+        for error in errors {
+            assert!(error.may_have_been_processed() && error.candidates().len() == 1, "{operation}: {error}");
+            assert_eq!(error.status(), Some(code));
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_be_built_is_refused_before_any_request() {
     // Nothing listens there.
