@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 from oncebox import (
+    AuthenticationException,
     BuildException,
     BuildInfo,
     FileUploadException,
@@ -100,6 +101,19 @@ async def test_a_build_that_fails_says_why(side: Side) -> None:
     assert any("about to" in entry.message for entry in told)
     with pytest.raises(BuildException):
         await do(side.Template.get_build_status(BuildInfo("none", str(uuid4()), "none", "none")))
+
+
+async def test_an_error_after_a_build_was_begun_names_the_build(side: Side, local_server: LocalServer) -> None:
+    template, told = side.Template().from_base_image().run_cmd("exit 3"), list[LogEntry]()
+    with pytest.raises(BuildException) as failed:
+        await do(side.Template.build(template, fresh(), on_build_logs=told.append))
+    local_server.set_faults({"rules": [{"on": ["getBuildStatus"], "fault": {"status": {"code": 403}}}]})
+    with pytest.raises(AuthenticationException) as lost:
+        await do(side.Template.build(template, fresh(), on_build_logs=told.append))
+    begun = [entry.message for entry in told if entry.message.endswith("is under way")]
+    for caught, line in zip([failed, lost], begun, strict=True):
+        assert caught.value.may_have_been_processed
+        assert caught.value.candidates == (line.split()[1],)
 
 
 async def test_a_poll_that_is_cut_is_made_again(side: Side, local_server: LocalServer) -> None:
