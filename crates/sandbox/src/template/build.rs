@@ -49,6 +49,17 @@ pub enum BuildEvent {
         /// Bytes in all.
         of: u64,
     },
+    /// The build was started: who knows its ids can [ask for it](super::Templates::known_build) whatever comes of the watching.
+    Started {
+        /// The template that it builds.
+        template_id: String,
+        /// The build's id.
+        build_id: String,
+        /// The template's names.
+        names: Vec<String>,
+        /// The build's tags.
+        tags: Vec<String>,
+    },
     /// The build wrote to its log.
     Log(BuildLogEntry),
 }
@@ -153,6 +164,12 @@ impl BuildTemplate {
         let call = ApiCall::new(&operations::START_BUILD, ACTION, parameters).json(&start)?;
         let begun = self.client.call(call).await;
         begun.map_err(|error| of_build(error, &made.template_id, &made.build_id))?;
+        (self.told)(BuildEvent::Started {
+            template_id: made.template_id.clone(),
+            build_id: made.build_id.clone(),
+            names: made.names.clone(),
+            tags: made.tags.clone(),
+        });
         Ok(TemplateBuild {
             password: self.template.password().cloned(),
             client: self.client,

@@ -58,6 +58,18 @@ async fn a_recipe_becomes_a_template_and_is_looked_after() {
     let said: Vec<BuildEvent> = std::mem::take(&mut *events.lock().unwrap());
     assert!(said.iter().any(|event| matches!(event, BuildEvent::Uploading { sent, of, .. } if sent == of)), "{said:?}");
     assert!(said.iter().any(|event| matches!(event, BuildEvent::Log(_))));
+    // The ids are told once, before all that the build says.
+    let is_started = |event: &&BuildEvent| matches!(event, BuildEvent::Started { .. });
+    let begun = said.iter().position(|event| is_started(&event)).unwrap();
+    assert_eq!(said.iter().filter(is_started).count(), 1, "{said:?}");
+    assert!(!said[..begun].iter().any(|event| matches!(event, BuildEvent::Log(_))), "{said:?}");
+    let expected = BuildEvent::Started {
+        template_id: built.template_id().to_owned(),
+        build_id: built.build_id().to_owned(),
+        names: built.names().to_vec(),
+        tags: built.tags().to_vec(),
+    };
+    assert_eq!(said[begun], expected);
 
     let line = "cd /srv; cat 'made here/copy' link; app/deep/run.sh; ls app; ls gone 2>&1 | wc -l";
     assert_eq!(output(&client, "tried:one", line).await, "hellogood morning\nran\ndeep\nhello.txt\n1\n");
