@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::{Args, Subcommand};
+use futures_util::TryStreamExt;
 use indicatif::{ProgressBar, ProgressStyle};
-use oncebox::{BuildEvent, Client, Ready, Template, TemplateInfo};
+use oncebox::{BuildEvent, Client, Ready, Template, TemplateBuild, TemplateInfo};
 use serde_json::json;
 
 use crate::args::{non_empty, whole};
@@ -27,6 +28,10 @@ enum TemplateTask {
     /// Build a template from a Dockerfile, and show its log
     #[command(visible_aliases = ["create", "ct"], alias = "bd")]
     Build(BuildArgs),
+    /// Show a build's log until it ends, whoever started it
+    Logs(KnownArgs),
+    /// Tell how far a build is
+    Status(KnownArgs),
     /// List the account's templates
     #[command(visible_alias = "ls")]
     List(ListArgs),
@@ -78,11 +83,30 @@ struct BuildArgs {
     /// Build every step anew
     #[arg(long)]
     no_cache: bool,
-    /// Print one JSON object a line of the log, and one at the end
+    /// Start the build and print its ids, and do not wait for its end
+    // With --local it would end with the server.
+    #[arg(long, conflicts_with = "local")]
+    detach: bool,
+    /// Print JSON: an object with the ids when it has started, one a line of the log, and one at the end
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     connection: ConnectionArgs,
+}
+
+#[derive(Debug, Args)]
+struct KnownArgs {
+    /// The template's id
+    #[arg(value_name = "TEMPLATE", value_parser = non_empty)]
+    template: String,
+    /// The build's id
+    #[arg(value_name = "BUILD", value_parser = non_empty)]
+    build: String,
+    /// Print JSON; of a log, one object a line, and one at the end
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    connection: ProviderArgs,
 }
 
 #[derive(Debug, Args)]
@@ -136,6 +160,8 @@ struct TagArgs {
 pub(crate) async fn run(args: TemplateArgs) -> Result<u8, Failure> {
     match args.task {
         TemplateTask::Build(args) => build(args).await,
+        TemplateTask::Logs(args) => logs(args).await,
+        TemplateTask::Status(args) => status(args).await,
         TemplateTask::List(args) => {
             let client = args.connection.client(args.json)?;
             let listed = client.templates().list().await;
@@ -227,15 +253,68 @@ async fn build(args: BuildArgs) -> Result<u8, Failure> {
     if args.no_cache {
         build = build.skip_cache();
     }
-    let as_json = args.json;
+    let (as_json, detach) = (args.json, args.detach);
     let uploads = Uploads::default();
-    let built = build.on_event(move |event| tell(event, as_json, &uploads)).await;
+    let build = build.on_event(move |event| tell(event, as_json, detach, &uploads));
+    let built = if detach { build.start().await } else { build.await };
     let built = ended(&client, built, as_json).await?;
     if as_json {
-        let (template, build) = (built.template_id(), built.build_id());
-        print(json!({"templateID": template, "buildID": build, "names": built.names(), "tags": built.tags()}))?;
+        print(ids(&built))?;
+    } else if detach {
+        print(format!("{} {}", built.template_id(), built.build_id()))?;
     } else {
         print(format!("{} is built: {}", args.name, built.template_id()))?;
+    }
+    Ok(0)
+}
+
+fn ids(build: &TemplateBuild) -> serde_json::Value {
+    let (template, id) = (build.template_id(), build.build_id());
+    json!({"templateID": template, "buildID": id, "names": build.names(), "tags": build.tags()})
+}
+
+async fn logs(args: KnownArgs) -> Result<u8, Failure> {
+    let client = args.connection.client(args.json)?;
+    let build = client.templates().known_build(&args.template, &args.build);
+    let mut log = std::pin::pin!(build.logs());
+    loop {
+        match log.try_next().await {
+            Ok(None) => break,
+            Ok(Some(entry)) => {
+                // The build goes on whether or not anybody reads: there is nothing else to do here.
+                let told = if args.json { print(json!(entry)) } else { print(entry.message) };
+                if let Err(failure) = told {
+                    client.close().await;
+                    return Err(failure);
+                }
+            }
+            Err(error) => return ended(&client, Err(error), args.json).await,
+        }
+    }
+    client.close().await;
+    if args.json {
+        print(json!({"templateID": args.template, "buildID": args.build, "status": "ready"}))?;
+    } else {
+        print(format!("{} is built", args.template))?;
+    }
+    Ok(0)
+}
+
+async fn status(args: KnownArgs) -> Result<u8, Failure> {
+    let client = args.connection.client(args.json)?;
+    let info = client.templates().known_build(&args.template, &args.build).status(0).await;
+    let info = ended(&client, info, args.json).await?;
+    let reason = info.reason.as_ref().map(|why| json!({"message": why.message, "step": why.step}));
+    if args.json {
+        let (template, build) = (&info.template_id, &info.build_id);
+        print(json!({"templateID": template, "buildID": build, "status": info.status, "reason": reason}))?;
+    } else {
+        let step = |step: &String| format!("step {step}: ");
+        let why = info.reason.as_ref().map(|why| {
+            let step = why.step.as_ref().map(step).unwrap_or_default();
+            format!("  {step}{}", why.message)
+        });
+        print(format!("{}{}", info.status, why.unwrap_or_default()))?;
     }
     Ok(0)
 }
@@ -243,7 +322,7 @@ async fn build(args: BuildArgs) -> Result<u8, Failure> {
 /// A bar for the files that are being uploaded; drawn on a terminal alone.
 type Uploads = Arc<Mutex<Option<ProgressBar>>>;
 
-fn tell(event: BuildEvent, as_json: bool, uploads: &Uploads) {
+fn tell(event: BuildEvent, as_json: bool, detach: bool, uploads: &Uploads) {
     let mut bar = uploads.lock().unwrap_or_else(PoisonError::into_inner);
     match event {
         BuildEvent::Uploading { from, sent, of } if !as_json => {
@@ -257,6 +336,21 @@ fn tell(event: BuildEvent, as_json: bool, uploads: &Uploads) {
             bar.set_length(of);
             bar.set_message(from);
             bar.set_position(sent);
+        }
+        BuildEvent::Started { template_id, build_id, names, tags } => {
+            if let Some(bar) = bar.take() {
+                bar.finish_and_clear();
+            }
+            // Told at once: whatever becomes of the watching, there is something to ask for. With --detach that is all that is
+            // told, once it is known that nothing failed.
+            match (detach, as_json) {
+                (true, _) => {}
+                (false, true) => {
+                    let ids = json!({"templateID": template_id, "buildID": build_id, "names": names, "tags": tags});
+                    let _ = print(json!({"started": ids}));
+                }
+                (false, false) => say(format!("build {build_id} of template {template_id} has started")),
+            }
         }
         BuildEvent::Log(entry) => {
             if let Some(bar) = bar.take() {

@@ -119,3 +119,109 @@ fn a_dockerfile_becomes_a_template() {
     let (code, _, error) = server.run(&["template", "build", "bad", "-f", path]);
     assert!(code == Some(2) && error.contains("line 2"), "{error}");
 }
+
+#[test]
+fn a_build_is_found_again_by_the_ids_that_were_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("Dockerfile");
+    let path = file.to_str().unwrap();
+    let Some(server) = Server::start(&[]) else {
+        println!("SKIP a_build_is_found_again_by_the_ids_that_were_told: sandboxes cannot be isolated here");
+        return;
+    };
+    std::fs::write(&file, "FROM e2bdev/base\nRUN sleep 1; echo built > /srv/built\n").unwrap();
+    let (code, text, error) = server.run(&["template", "build", "mine", "-f", path, "--detach"]);
+    assert_eq!((code, error.as_str()), (Some(0), ""), "{text}");
+    let (template, build) = text.trim_end().split_once(' ').unwrap();
+    // It was not waited for.
+    let status = server.json(&["template", "status", template, build, "--json"]);
+    assert_eq!(status["templateID"], template);
+    assert_eq!((&status["buildID"], &status["reason"]), (&build.into(), &serde_json::Value::Null));
+    assert!(["building", "waiting"].contains(&status["status"].as_str().unwrap()), "{status}");
+    let (code, text, error) = server.run(&["template", "logs", template, build]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(text.contains("RUN sleep 1") && text.ends_with(&format!("{template} is built\n")), "{text}");
+    assert_eq!(server.run(&["template", "status", template, build]).1, "ready\n");
+    let end = server.json(&["template", "logs", template, build, "--json"]);
+    assert_eq!(end, serde_json::json!({"templateID": template, "buildID": build, "status": "ready"}));
+    assert_eq!(server.run(&["run", "--template", "mine", "--", "cat", "/srv/built"]).1, "built\n");
+
+    // Whoever waits is told the ids before the log, and by the error.
+    std::fs::write(&file, "FROM e2bdev/base\nRUN echo about to; exit 7\n").unwrap();
+    let (code, text, error) = server.run(&["template", "build", "bad", "-f", path]);
+    assert_eq!(code, Some(125), "{error}");
+    assert!(text.contains("about to"), "{text}");
+    let told = error.lines().next().unwrap();
+    let words: Vec<&str> = told.strip_prefix("oncebox: build ").unwrap().split(' ').collect();
+    let (build, template) = (words[0], words[3]);
+    assert_eq!(told, format!("oncebox: build {build} of template {template} has started"));
+    assert!(error.contains("exit code 7") && error.matches(build).count() > 1, "{error}");
+    let (code, text, error) = server.run(&["template", "logs", template, build]);
+    assert!(code == Some(125) && text.contains("about to") && error.contains("exit code 7"), "{error}");
+    let (code, text, _) = server.run(&["template", "status", template, build]);
+    assert!(code == Some(0) && text.starts_with("error  step 3: ") && text.contains("exit code 7"), "{text}");
+    let status = server.json(&["template", "status", template, build, "--json"]);
+    assert_eq!((&status["status"], &status["reason"]["step"]), (&"error".into(), &"3".into()), "{status}");
+
+    let (code, text, error) = server.run(&["template", "build", "bad", "-f", path, "--json"]);
+    assert_eq!((code, error.as_str()), (Some(125), ""));
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (first, last) = (&lines[0]["started"], &lines[lines.len() - 1]["error"]);
+    assert_eq!(first["templateID"], template);
+    assert_eq!(last["candidates"], serde_json::json!([first["buildID"]]));
+    assert_eq!(last["may_have_been_processed"], true);
+    let started = server.json(&["template", "build", "bad", "-f", path, "--json", "--detach"]);
+    assert_eq!((&started["templateID"], &started["names"][0]), (&template.into(), &"bad".into()));
+
+    for task in ["logs", "status"] {
+        let (code, _, error) = server.run(&["template", task, template, "00000000-0000-0000-0000-000000000000"]);
+        assert!(code == Some(125) && error.contains("not found"), "{error}");
+    }
+    let (code, _, error) = server.run(&["template", "build", "bad", "-f", path, "--detach", "--local"]);
+    assert!(code == Some(2) && error.contains("--detach"), "{error}");
+}
+
+#[test]
+fn a_templates_tags_and_who_may_use_it_are_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("Dockerfile");
+    std::fs::write(&file, "FROM e2bdev/base\n").unwrap();
+    let path = file.to_str().unwrap();
+    let Some(server) = Server::start(&[]) else {
+        println!("SKIP a_templates_tags_and_who_may_use_it_are_changed: sandboxes cannot be isolated here");
+        return;
+    };
+    let built = server.json(&["template", "build", "mine:v1", "-f", path, "--tag", "v2", "--json"]);
+    let build = built["buildID"].as_str().unwrap();
+    let tags = |name: &str| {
+        let listed = server.json(&["template", "tags", name, "--json"]);
+        let tag = |tag: &serde_json::Value| {
+            assert_eq!(tag["buildID"], build);
+            tag["tag"].as_str().unwrap().to_owned()
+        };
+        let mut tags: Vec<String> = listed.as_array().unwrap().iter().map(tag).collect();
+        tags.sort();
+        tags
+    };
+    assert_eq!(tags("mine"), ["v1", "v2"]);
+    let (code, text, error) = server.run(&["template", "tag", "mine:v1", "stable", "next"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(text.contains("stable") && text.ends_with(&format!(" -> {build}\n")), "{text}");
+    assert_eq!(server.json(&["template", "tag", "mine:v1", "more", "--json"])["buildID"], build);
+    assert_eq!(tags("mine"), ["more", "next", "stable", "v1", "v2"]);
+    let (_, text, _) = server.run(&["template", "tags", "mine"]);
+    assert!(text.lines().any(|line| line.starts_with(&format!("stable  {build}  "))), "{text}");
+    let removed = server.json(&["template", "untag", "mine", "next", "more", "--json"]);
+    assert_eq!(removed, serde_json::json!({"template": "mine", "removed": ["next", "more"]}));
+    assert_eq!(server.run(&["template", "untag", "mine", "v2"]), (Some(0), String::new(), String::new()));
+    assert_eq!(tags("mine"), ["stable", "v1"]);
+    let (code, _, error) = server.run(&["template", "untag", "mine", "never"]);
+    assert!(code == Some(125) && !error.is_empty(), "{error}");
+    let (code, _, error) = server.run(&["template", "tags", "none"]);
+    assert!(code == Some(125) && error.contains("none"), "{error}");
+
+    assert_eq!(server.run(&["template", "publish", "mine"]).1, "mine is public\n");
+    assert_eq!(server.run(&["template", "unpublish", "mine"]).1, "mine is private\n");
+    assert_eq!(server.json(&["template", "unpublish", "mine", "--json"])["public"], false);
+    assert!(server.run(&["template", "info", "mine"]).1.contains("private"));
+}
