@@ -20,6 +20,24 @@ use crate::sandbox::Sandbox;
 use credentials::Credentials;
 use run::check;
 
+/// Whether a repository's URL holds a password or a token, or what may be one.
+pub(crate) fn is_with_credentials(url: &str) -> bool {
+    // What cannot be read as a URL may hold one as well.
+    credentials::split(url).map_or(true, |(_, _, credentials)| credentials.is_some()) || is_with_password(url)
+}
+
+/// The same of a URL of whatever scheme.
+fn is_with_password(url: &str) -> bool {
+    match url::Url::parse(url) {
+        // A number sign in a password ends what is read as its host and port.
+        Ok(url) => url.password().is_some() || url.fragment().is_some_and(|fragment| fragment.contains('@')),
+        Err(_) => {
+            let user = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@'));
+            user.is_some_and(|(user, _)| user.contains(':'))
+        }
+    }
+}
+
 /// Git in a sandbox: see [`Sandbox::git`]. The sandbox's template must have it.
 ///
 /// ```no_run

@@ -37,6 +37,10 @@ pub enum InstallFor {
     Everybody,
 }
 
+/// Why a URL is refused.
+const CREDENTIALS: &str = "git_clone: the URL holds credentials, which would be kept in the template's files, the build's log and \
+     the server's cache; clone in a sandbox by its git, or, where they may be known to all of these, by a step of `run`";
+
 impl TemplateStep {
     fn new(line: String) -> Self {
         Self { line, user: None, needs: None, wrong: None }
@@ -140,8 +144,15 @@ impl TemplateStep {
         Self::over("apt_install", &line, packages).by_root()
     }
 
-    /// Clones a repository: a branch, to a path, and no more than `depth` commits of it, where these are given.
+    /// Clones a repository: a branch, to a path, and no more than `depth` commits of it, where these are given. A URL with
+    /// credentials is refused: the template and the build's log would have them.
     pub fn git_clone(url: &str, path: Option<&str>, branch: Option<&str>, depth: Option<u32>) -> Self {
+        if crate::git::is_with_credentials(url) {
+            let mut step = Self::new(String::from("git clone"));
+            // The URL itself stays out of the message.
+            step.wrong = Some(CREDENTIALS.to_owned());
+            return step;
+        }
         let mut line = format!("git clone {}", quote(url));
         if let Some(branch) = branch {
             let _ = write!(line, " --branch {} --single-branch", quote(branch));
@@ -212,6 +223,41 @@ mod tests {
             (TemplateStep::run(["x", "y"]).user("u"), "x && y", Some("u")),
         ] {
             assert_eq!((step.line.as_str(), step.user.as_deref()), (line, user));
+        }
+    }
+
+    #[test]
+    fn a_repository_is_not_cloned_by_a_url_with_credentials() {
+        let clone = |url: &str| Template::from_base_image().git_clone(url, Some("/srv/a"), None, None).check();
+        for (url, secret) in [
+            ("https://me:hunter2@git.example/a.git", "hunter2"),
+            ("https://:hunter2@git.example/a.git", "hunter2"),
+            (" https://me:hunter2@git.example/a.git", "hunter2"),
+            ("https://me:hun#ter2@git.example/a.git", "ter2"),
+            ("https://ghp_0123456789abcdef0123@git.example/a.git", "ghp_0123456789abcdef0123"),
+            ("ssh://me:hunter2@git.example/a.git", "hunter2"),
+            ("ssh://me:hun#ter2@git.example/a.git", "ter2"),
+            ("ssh://me:12#3hunter2@git.example/a.git", "hunter2"),
+            ("ftp://me:hunter2@git.example/a.git", "hunter2"),
+            ("FTPS://me:hunter2@git.example/a.git", "hunter2"),
+            ("git+https://me:hunter2@git.example/a.git", "hunter2"),
+        ] {
+            let error = clone(url).unwrap_err();
+            let text = error.to_string();
+            assert_eq!(error.kind(), crate::ErrorKind::InvalidArgument);
+            assert!(text.contains("git_clone") && text.contains("`run`") && !text.contains(secret), "{text}");
+        }
+        for url in [
+            "https://git.example/a.git",
+            "https://me@git.example:8443/a.git",
+            "ssh://git@git.example:22/~me/a@b.git",
+            "git@git.example:a.git",
+            "git.example:a/b:c@d",
+            "/srv/a.git",
+            "../a:b@c",
+            "file:///srv/a.git",
+        ] {
+            clone(url).unwrap();
         }
     }
 

@@ -172,7 +172,8 @@ impl Template {
         self.step(TemplateStep::apt_install(packages, true, false))
     }
 
-    /// Clones a repository: a branch, to a path, and no more than `depth` commits of it, where these are given.
+    /// Clones a repository: a branch, to a path, and no more than `depth` commits of it, where these are given. A URL with
+    /// credentials is refused: the template and the build's log would have them.
     pub fn git_clone(self, url: &str, path: Option<&str>, branch: Option<&str>, depth: Option<u32>) -> Self {
         self.step(TemplateStep::git_clone(url, path, branch, depth))
     }
