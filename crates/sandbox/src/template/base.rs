@@ -99,9 +99,10 @@ impl Template {
         Self::from_image(format!("oven/bun:{variant}"))
     }
 
-    /// A Dockerfile's text. One stage; `EXPOSE`, `VOLUME`, `LABEL` and `MAINTAINER` are passed over, as the official SDKs
-    /// do; what else has no place in a template is refused, not passed over. Its steps begin as `root` in `/` and end as `user` in
-    /// `/home/user`, where it says nothing else.
+    /// A Dockerfile's text. One stage; `EXPOSE`, `VOLUME`, `LABEL`, `MAINTAINER`, `HEALTHCHECK` and `STOPSIGNAL` are passed
+    /// over, as the official SDKs do; what else has no place in a template is refused, not passed over, and so is an `ADD` of
+    /// an archive, which Docker would unpack. Its steps begin as `root` in `/` and end as `user` in `/home/user`, where it says
+    /// nothing else.
     ///
     /// # Errors
     ///

@@ -15,15 +15,31 @@ use crate::shell::quote;
 /// How long a program is given to start when a Dockerfile says what to start, and not when it is ready (protocol fact).
 const START_TIME: Duration = Duration::from_secs(20);
 
+/// As whom a template's steps run where nothing was said (protocol fact).
+const DEFAULT_USER: &str = "user";
+
+/// What the names of archives end with that ADD unpacks (Dockerfile reference: "ADD").
+const ARCHIVES: [&str; 8] = [".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst"];
+
 /// Reads a Dockerfile's text.
 pub(super) fn read(text: &str) -> Result<Template, Error> {
+    // Before it is told from a comment or a directive.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let escape = lines::escape_of(text);
     let text = &lines::join(text).map_err(|line| {
         let why = "it ends with two escape characters, which is not supported";
         Error::invalid(format!("Dockerfile: line {line}: {why}"))
     })?;
     let parsed = parse_dockerfile::parse(text).map_err(|error| Error::invalid(format!("Dockerfile: {error}")))?;
-    let mut reader =
-        Reader { text, arguments: BTreeMap::new(), entrypoint: None, command: None, user: false, workdir: false };
+    let mut reader = Reader {
+        text,
+        escape,
+        arguments: BTreeMap::new(),
+        entrypoint: None,
+        command: None,
+        user: false,
+        workdir: false,
+    };
     let mut template: Option<Template> = None;
     for instruction in parsed.instructions {
         template = match (template, instruction) {
@@ -45,7 +61,7 @@ pub(super) fn read(text: &str) -> Result<Template, Error> {
     }
     let Some(mut template) = template else { return Err(Error::invalid("Dockerfile: it has no FROM")) };
     if !reader.user {
-        template = template.user("user");
+        template = template.user(DEFAULT_USER);
     }
     if !reader.workdir {
         template = template.workdir("/home/user");
@@ -60,6 +76,7 @@ pub(super) fn read(text: &str) -> Result<Template, Error> {
 
 struct Reader<'t> {
     text: &'t str,
+    escape: char,
     /// Defaults of ARG, for FROM.
     arguments: BTreeMap<String, String>,
     entrypoint: Option<String>,
@@ -85,15 +102,19 @@ impl Reader<'_> {
             }
             Instruction::Add(add) => {
                 let owner = self.copy_options(&add.options)?;
+                if add.src.iter().any(is_archive) {
+                    let why = "ADD unpacks an archive, which no step does; copy it by COPY, and unpack it by RUN";
+                    return Err(self.wrong(at, why));
+                }
                 self.copy(template, &add.src, &add.dest.value, &owner, at)?
             }
             Instruction::Workdir(workdir) => {
                 self.workdir = true;
-                template.workdir(workdir.arguments.value)
+                template.workdir(self.word(&workdir.arguments.value, at)?)
             }
             Instruction::User(user) => {
                 self.user = true;
-                template.user(user.arguments.value)
+                template.user(self.word(&user.arguments.value, at)?)
             }
             Instruction::Env(env) => template.set_envs(self.pairs(&env.arguments.value, at)?),
             Instruction::Cmd(command) => {
@@ -195,6 +216,29 @@ impl Reader<'_> {
         }
     }
 
+    /// An argument without its quotes and escapes, as Docker takes it: blanks end nothing. References to variables are left for
+    /// the server.
+    fn word(&self, text: &str, at: usize) -> Result<String, Error> {
+        let (mut word, mut quote, mut letters) = (String::with_capacity(text.len()), None, text.chars());
+        while let Some(letter) = letters.next() {
+            match (quote, letter) {
+                (None, '\'' | '"') => quote = Some(letter),
+                (Some(end), letter) if letter == end => quote = None,
+                (None, letter) if letter == self.escape => word.extend(letters.next()),
+                (Some('"'), letter) if letter == self.escape => {
+                    let next = letters.next();
+                    // Elsewhere in double quotes it is a character.
+                    if next.is_none_or(|next| next != '"' && next != '$' && next != self.escape) {
+                        word.push(letter);
+                    }
+                    word.extend(next);
+                }
+                (_, letter) => word.push(letter),
+            }
+        }
+        if quote.is_some() { Err(self.wrong(at, "a quote is not closed")) } else { Ok(word) }
+    }
+
     /// `NAME=value …`, or in the old form `NAME value`. References to variables are left for the server, who knows the image's.
     fn pairs(&self, text: &str, at: usize) -> Result<Vec<(String, String)>, Error> {
         let text = text.trim();
@@ -236,6 +280,12 @@ impl Reader<'_> {
         let line = self.text.get(..at).unwrap_or_default().matches('\n').count() + 1;
         Error::invalid(format!("Dockerfile: line {line}: {why}"))
     }
+}
+
+fn is_archive(source: &Source<'_>) -> bool {
+    let Source::Path(path) = source else { return false };
+    let name = path.value.to_ascii_lowercase();
+    ARCHIVES.iter().any(|end| name.ends_with(end))
 }
 
 /// Where an instruction stands in the text. Of those that are passed over nobody asks.
@@ -366,10 +416,52 @@ mod tests {
             ("FROM a\nRUN a \\\n # b\n\n c\nONBUILD RUN x", "line 6: this instruction"),
             ("FROM a\nRUN a\\\\\nRUN b", "line 2: it ends with two escape characters"),
             ("FROM a\nNONSENSE x", "line"),
+            ("FROM a\nWORKDIR '/a", "line 2: a quote is not closed"),
+            ("FROM a\nUSER \"me", "line 2: a quote is not closed"),
+            ("FROM a\nUSER ''", "USER: an argument is empty"),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(words), "{text:?}: {error}");
         }
+    }
+
+    #[test]
+    fn an_archive_that_docker_would_unpack_is_not_copied() {
+        for name in ["x.tar", "a/x.tar.gz", "x.tgz", "x.tar.bz2", "x.tbz2", "x.tar.xz", "x.txz", "X.TAR.ZST", "*.tar"] {
+            let error = read(&format!("FROM a\nADD {name} /y")).unwrap_err().to_string();
+            assert!(error.contains("line 2: ADD unpacks an archive"), "{error}");
+            drop(read(&format!("FROM a\nCOPY {name} /y")).unwrap());
+        }
+        for name in ["x.gz", "tar", "x.tar.md", "tgz"] {
+            drop(read(&format!("FROM a\nADD {name} /y")).unwrap());
+        }
+    }
+
+    #[test]
+    fn quotes_around_a_folder_or_a_user_are_none_of_it() {
+        for (written, meant) in [
+            ("/a b", "/a b"),
+            (r#""/a b""#, "/a b"),
+            ("'/a b'/c", "/a b/c"),
+            (r"/a\ b\'", "/a b'"),
+            (r#""/a\"b\c\\""#, r#"/a"b\c\"#),
+            (r"'/a\b'", r"/a\b"),
+            ("/a/$B/${C:-d}", "/a/$B/${C:-d}"),
+        ] {
+            let read = steps(&format!("FROM a\nWORKDIR {written}\nUSER {written}\n"));
+            assert_eq!(read[2..], [("WORKDIR".into(), vec![meant.into()]), ("USER".into(), vec![meant.into()])]);
+        }
+        let windows = steps("# escape=`\nFROM a\nWORKDIR C:\\x` y\n");
+        assert_eq!(windows[2], ("WORKDIR".into(), vec![r"C:\x y".into()]));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_text() {
+        let read = steps("\u{feff}# escape=`\nFROM a\nRUN b `\n c\nRUN d\\\n");
+        assert_eq!(read[2..4], [("RUN".into(), vec!["b  c".into()]), ("RUN".into(), vec!["d\\".into()])]);
+        assert_eq!(steps("\u{feff}FROM a\nRUN b\n"), steps("FROM a\nRUN b\n"));
+        let error = super::read("\u{feff}FROM a\nONBUILD RUN x").unwrap_err().to_string();
+        assert!(error.contains("line 2: this instruction"), "{error}");
     }
 
     #[test]

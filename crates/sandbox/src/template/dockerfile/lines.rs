@@ -3,6 +3,9 @@
 /// What a line ends with that goes on, unless the file's first lines say otherwise.
 const ESCAPE: char = '\\';
 
+/// The other directives (Dockerfile reference: "Parser directives").
+const DIRECTIVES: [&str; 2] = ["syntax", "check"];
+
 /// Each instruction on one line: without the ends of the lines that go on, and the comments and empty lines among them.
 /// Empty lines follow it in place of those that it took, so that each instruction stays on the line where it began.
 ///
@@ -54,13 +57,15 @@ fn without_escape(line: &str, escape: char) -> (&str, bool) {
     }
 }
 
-/// What the directives say that stand before all else.
-fn escape_of(text: &str) -> char {
+/// What the directives say that stand before all else. What is none ends them.
+pub(super) fn escape_of(text: &str) -> char {
     for line in text.lines() {
         let directive = line.trim_start().strip_prefix('#').and_then(|directive| directive.split_once('='));
         let Some((name, value)) = directive else { break };
-        if name.trim().eq_ignore_ascii_case("escape") {
-            return value.trim().chars().next().unwrap_or(ESCAPE);
+        match name.trim() {
+            name if name.eq_ignore_ascii_case("escape") => return value.trim().chars().next().unwrap_or(ESCAPE),
+            name if DIRECTIVES.iter().any(|known| name.eq_ignore_ascii_case(known)) => {}
+            _ => break,
         }
     }
     ESCAPE
@@ -87,6 +92,10 @@ mod tests {
                 "# syntax=docker/dockerfile:1\n# Escape = `\nRUN b  c\n\n",
             ),
             ("# comment\n# escape=`\nRUN b `\nRUN c", "# comment\n# escape=`\nRUN b `\nRUN c\n"),
+            // What is no directive ends them, as in the parser.
+            ("# see a=b\n# escape=`\nRUN b `\nRUN c", "# see a=b\n# escape=`\nRUN b `\nRUN c\n"),
+            ("# no=one\n# escape=`\nRUN b `\nRUN c", "# no=one\n# escape=`\nRUN b `\nRUN c\n"),
+            ("#check=skip=all\n#escape=`\nRUN b `\n c", "#check=skip=all\n#escape=`\nRUN b  c\n\n"),
         ] {
             assert_eq!(join(text).as_deref(), Ok(joined), "{text:?}");
         }
