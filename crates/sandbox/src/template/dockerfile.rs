@@ -2,6 +2,7 @@
 
 mod lines;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
@@ -314,7 +315,7 @@ pub(super) fn write(template: &Template) -> Result<String, Error> {
     };
     let words = template.steps.iter().flat_map(|step| match &step.kind {
         StepKind::Copy(copy) => vec![&copy.from, &copy.to],
-        StepKind::Plain("RUN", _) => Vec::new(),
+        StepKind::Plain("RUN", args) => args.iter().skip(1).collect(),
         StepKind::Plain(_, args) => args.iter().collect(),
     });
     if let Some(text) = words.into_iter().find(|text| text.contains(['\n', '\r']) || ends_with_escape(text)) {
@@ -322,21 +323,72 @@ pub(super) fn write(template: &Template) -> Result<String, Error> {
         return Err(Error::invalid(format!("to_dockerfile: {text:?} {why}")));
     }
     let mut text = format!("FROM {name}\n");
+    let mut user = DEFAULT_USER;
     for step in &template.steps {
         let _ = match &step.kind {
-            StepKind::Copy(copy) => writeln!(text, "COPY {} {}", copy.from, copy.to),
-            StepKind::Plain("RUN", args) => writeln!(text, "RUN {}", command(args.first().map_or("", String::as_str))),
+            StepKind::Copy(copy) => writeln!(text, "{}", copy_line(copy)?),
+            StepKind::Plain("RUN", args) => {
+                let line = command(args.first().map_or("", String::as_str));
+                match args.get(1).filter(|other| *other != user) {
+                    None => writeln!(text, "RUN {line}"),
+                    Some(other) => writeln!(text, "USER {}\nRUN {line}\nUSER {}", word(other), word(user)),
+                }
+            }
+            StepKind::Plain("USER", args) => {
+                user = args.first().map_or(user, String::as_str);
+                writeln!(text, "USER {}", word(user))
+            }
             StepKind::Plain("ENV", args) => {
                 let pairs = args.chunks_exact(2).map(|pair| format!("{}={}", pair[0], quote(&pair[1])));
                 writeln!(text, "ENV {}", pairs.collect::<Vec<_>>().join(" "))
             }
-            StepKind::Plain(kind, args) => writeln!(text, "{kind} {}", args.join(" ")),
+            StepKind::Plain(kind, args) => writeln!(text, "{kind} {}", word(&args.join(" "))),
         };
     }
     if let Some(start) = &template.start {
         let _ = writeln!(text, "ENTRYPOINT {}", command(start));
     }
     Ok(text)
+}
+
+/// A COPY. Paths that words could not hold are written in the JSON form.
+fn copy_line(copy: &CopyFiles) -> Result<String, Error> {
+    let CopyFiles { from, to, .. } = copy;
+    let wrong = |text: &str, why: &str| Err(Error::invalid(format!("to_dockerfile: {text:?} {why}")));
+    if let Some(path) = [from, to].into_iter().find(|path| path.contains('$')) {
+        return wrong(path, "holds a $, which a Dockerfile takes for a variable");
+    }
+    if from.contains("://") {
+        return wrong(from, "would be read as a URL");
+    }
+    let mut line = "COPY".to_owned();
+    if let Some(owner) = copy.user.as_deref().filter(|owner| !owner.is_empty()) {
+        if owner.contains(|c: char| c.is_whitespace() || "\"'\\$".contains(c)) {
+            return wrong(owner, "is no owner that a Dockerfile can name");
+        }
+        let _ = write!(line, " --chown={owner}");
+    }
+    if let Some(mode) = copy.mode {
+        let _ = write!(line, " --chmod={mode:04o}");
+    }
+    let is_plain = |path: &&String| {
+        let begins = ["[", "--", "<<"].iter().any(|begin| path.starts_with(begin));
+        !begins && !path.contains(|c: char| c.is_whitespace() || "\"'\\".contains(c))
+    };
+    let _ = if [from, to].iter().all(is_plain) {
+        write!(line, " {from} {to}")
+    } else {
+        write!(line, " {}", serde_json::json!([from, to]))
+    };
+    Ok(line)
+}
+
+/// An instruction's one argument: as it is, or in quotes where it would be read as something else.
+fn word(text: &str) -> Cow<'_, str> {
+    if text.trim() == text && !text.contains(['"', '\'', '\\']) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\"")))
 }
 
 /// A line for a shell as an instruction's argument: as it is, or, where that would be read as something else, in the exec form.
@@ -465,12 +517,65 @@ mod tests {
     }
 
     #[test]
+    fn commands_of_another_user_are_written_between_two_users() {
+        let plain = |kind: &str, args: &[&str]| (kind.to_owned(), args.iter().map(|&arg| arg.to_owned()).collect());
+        let recipe = Template::from_image("debian:12").run_as("root", "a").run_as("root", "b").run("c").user("me");
+        let recipe = recipe.run_as("me", "d").run_as("you", "e").copy("x", "/x").run_as("root", "f");
+        // Where nothing was said, steps are the sandboxes' user's.
+        let expected = [
+            plain("USER", &["root"]),
+            plain("RUN", &["a"]),
+            plain("USER", &["user"]),
+            plain("USER", &["root"]),
+            plain("RUN", &["b"]),
+            plain("USER", &["user"]),
+            plain("RUN", &["c"]),
+            plain("USER", &["me"]),
+            plain("RUN", &["d"]),
+            plain("USER", &["you"]),
+            plain("RUN", &["e"]),
+            plain("USER", &["me"]),
+            plain("COPY", &["x", "/x", "", ""]),
+            plain("USER", &["root"]),
+            plain("RUN", &["f"]),
+            plain("USER", &["me"]),
+        ];
+        assert_eq!(steps(&recipe.to_dockerfile().unwrap())[2..18], expected);
+    }
+
+    #[test]
+    fn what_a_dockerfile_cannot_hold_is_not_written() {
+        let base = || Template::from_image("debian:12");
+        for (recipe, words) in [
+            (base().copy("$x", "/x"), "\"$x\" holds a $"),
+            (base().copy("x", "/a$b"), "\"/a$b\" holds a $"),
+            (base().copy("a://b", "/x"), "\"a://b\" would be read as a URL"),
+            (base().copy_files(CopyFiles::new("x", "/x").user("a b")), "\"a b\" is no owner"),
+        ] {
+            let error = recipe.to_dockerfile().unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
     fn what_was_written_is_read_as_the_same_steps() {
         let recipe = Template::from_image("debian:12")
             .set_envs([("A", "it's")])
             .copy("x", "/x")
+            .copy_files(CopyFiles::new("x", "/owned/").user("me:us").mode(0o4755))
+            .copy_files(CopyFiles::new("my files", "/a b/").user("1000"))
+            .copy_files(CopyFiles::new("it's \"it\"", "/a\tb").mode(0o600))
+            .copy(r"a\b", "/x")
+            .copy("[x]", "/x")
+            .copy("--x", "/<<x")
+            .copy("<<x", "#x")
             .run("echo $A | wc -c")
             .workdir("/w")
+            .workdir("/a b/ ")
+            .workdir(r#"/it's "it" \ $A"#)
+            .workdir("'/a'")
+            .user("us")
+            .user("\"me\"")
             .user("me");
         let text = recipe.to_dockerfile().unwrap();
         let read = steps(&text);

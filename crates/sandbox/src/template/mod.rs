@@ -170,12 +170,13 @@ impl Template {
         self.start_command(start, Ready::file("/devcontainer.up"))
     }
 
-    /// The recipe as a Dockerfile.
+    /// The recipe as a Dockerfile. A command of another user stands between two `USER`, of which the second names whom the
+    /// steps ran as before: the sandboxes' `user` where no step says otherwise.
     ///
     /// # Errors
     ///
     /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) for a recipe that begins with a template, which no
-    /// Dockerfile can name.
+    /// Dockerfile can name, and for a step with what a Dockerfile cannot hold, such as a path with a `$`.
     pub fn to_dockerfile(&self) -> Result<String, Error> {
         dockerfile::write(self)
     }

@@ -10,8 +10,8 @@ use crate::sandbox::is_env_name;
 pub struct CopyFiles {
     pub(super) from: String,
     pub(super) to: String,
-    user: Option<String>,
-    mode: Option<u32>,
+    pub(super) user: Option<String>,
+    pub(super) mode: Option<u32>,
     pub(super) forced: bool,
     pub(super) follow_links: bool,
     pub(super) gzip: bool,
