@@ -119,6 +119,7 @@ def test_a_dockerfile_is_read_from_its_path(tmp_path: Path) -> None:
         (lambda t: t.copy("x", "y", mode=0o10000), "0o7777"),
         (lambda t: t.copy([], "y"), "src"),
         (lambda t: t.run_cmd(""), "empty"),
+        (lambda t: t.git_clone("https://me:pw@x/a.git"), "git_clone: the URL holds credentials"),
         (lambda t: t.set_envs({"A=B": "x"}), "A=B"),
         (lambda t: t.set_envs({"A": 1}), "envs"),
         (lambda t: t.make_dir("d", mode=True), "mode"),

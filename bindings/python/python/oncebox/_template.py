@@ -122,7 +122,8 @@ class TemplateBase(ClientFactory):
 
     def from_dockerfile(self, dockerfile_content_or_path: str) -> TemplateBuilder:
         """A Dockerfile: its path, or its text. What has no place in a template is refused with its line:
-        :class:`DockerfileSyntaxError`. ``EXPOSE``, ``VOLUME``, ``LABEL`` and ``MAINTAINER`` are passed over.
+        :class:`DockerfileSyntaxError`. ``EXPOSE``, ``VOLUME``, ``LABEL``, ``MAINTAINER``, ``HEALTHCHECK`` and
+        ``STOPSIGNAL`` are passed over; an ``ADD`` of an archive, which Docker would unpack, is refused.
         """
         text = dockerfile_content_or_path
         if "\n" not in text and os.path.isfile(text):
@@ -151,7 +152,9 @@ class TemplateBase(ClientFactory):
 
     @staticmethod
     def to_dockerfile(template: TemplateClass) -> str:
-        """The recipe as a Dockerfile. Raises for one that begins with a template, which no Dockerfile can name."""
+        """The recipe as a Dockerfile. Raises for one that begins with a template, which no Dockerfile can name, and for a
+        step that none can hold.
+        """
         return template._template._recipe.to_dockerfile()
 
     def _begin(self, kind: str, **options: Any) -> TemplateBuilder:
@@ -263,7 +266,9 @@ class TemplateBuilder:
         depth: int | None = None,
         user: str | None = None,
     ) -> TemplateBuilder:
-        """Clones a repository: a branch, to a path, and no more than ``depth`` commits of it, where these are given."""
+        """Clones a repository: a branch, to a path, and no more than ``depth`` commits of it, where these are given. A URL with
+        credentials is refused: the template and the build's log would have them.
+        """
         return self._step("git_clone", url=url, path=path, branch=branch, depth=depth, user=user)
 
     def add_mcp_server(self, servers: str | list[str]) -> TemplateBuilder:
