@@ -111,9 +111,10 @@ async def test_an_error_after_a_build_was_begun_names_the_build(side: Side, loca
     with pytest.raises(AuthenticationException) as lost:
         await do(side.Template.build(template, fresh(), on_build_logs=told.append))
     begun = [entry.message for entry in told if entry.message.endswith("is under way")]
-    for caught, line in zip([failed, lost], begun, strict=True):
-        assert caught.value.may_have_been_processed
-        assert caught.value.candidates == (line.split()[1],)
+    errors: list[BuildException | AuthenticationException] = [failed.value, lost.value]
+    for error, line in zip(errors, begun, strict=True):
+        assert error.may_have_been_processed
+        assert error.candidates == (line.split()[1],)
 
 
 async def test_a_poll_that_is_cut_is_made_again(side: Side, local_server: LocalServer) -> None:
