@@ -11,7 +11,7 @@ import { DEFAULT_REQUEST_TIMEOUT_MS, type PolicyOptions, type TimeoutOptions, va
 import { Background } from './background.ts';
 import { type Created, Driver, Fate, type Leftover } from './driver.ts';
 import { CreateNotDone, CreateUnknown, IntentInUse } from './errors.ts';
-import { Losses } from './losses.ts';
+import { Loss, Losses } from './losses.ts';
 import { learn } from './memory.ts';
 import { type MakeRequest, type NewSandbox, Wire } from './wire.ts';
 
@@ -59,6 +59,23 @@ interface Flight {
   isClosed: boolean;
 }
 
+/**
+ * What creates of one process have in common, whatever each of them is sent by: the intents of those who are the same are the
+ * same creates.
+ */
+export class Shared {
+  /** Those with an intent that was given, by whose they are and their intents: calls with one intent are joined. */
+  readonly flights = new Map<string, Flight>();
+  /** Of intents that were minted, too: the error of a call that ended unknown names its own. */
+  readonly losses = new Losses();
+  /** In milliseconds. */
+  readonly now: () => number;
+
+  constructor(now: () => number) {
+    this.now = now;
+  }
+}
+
 /** Who waits for a flight. */
 interface Waiter {
   readonly order: Order;
@@ -73,13 +90,17 @@ export class Creates {
   private readonly options: Required<CreateOptions>;
   private readonly timeouts: TimeoutOptions;
   private memory: ServerMemory = { keys: undefined, version: undefined };
-  /** Those with an intent that was given: calls with one intent are joined. */
-  private readonly flights = new Map<string, Flight>();
-  /** Of intents that were minted, too: the error of a call that ended unknown names its own. */
-  private readonly losses: Losses;
+  private readonly shared: Shared;
+  private readonly who: string;
   private readonly background = new Background();
 
-  constructor(caller: Caller, make: MakeRequest, options: CreateOptions & TimeoutOptions = {}) {
+  /** Those of one `who` in what is `shared` are the same. Default: it is shared with nobody. */
+  constructor(
+    caller: Caller,
+    make: MakeRequest,
+    options: CreateOptions & TimeoutOptions = {},
+    { shared, who }: { shared: Shared; who: string } = { shared: new Shared(() => caller.now()), who: '' },
+  ) {
     const { requestTimeoutMs, ...own } = options;
     for (const [name, value] of Object.entries({ settleMs: own.settleMs, cleanupTimeoutMs: own.cleanupTimeoutMs })) {
       if (value !== undefined && !(typeof value === 'number' && value >= 0 && value <= 2_147_483_647_000)) {
@@ -97,7 +118,8 @@ export class Creates {
       settleMs: own.settleMs ?? 10_000,
       cleanupTimeoutMs: own.cleanupTimeoutMs ?? 30_000,
     };
-    this.losses = new Losses(this.options.settleMs);
+    this.shared = shared;
+    this.who = who;
   }
 
   /** Whether the server is known to have v1 only. */
@@ -142,8 +164,9 @@ export class Creates {
 
   private flightOf(order: Order): { flight: Flight; joined: boolean } {
     const told = canonical([order.resolve ?? false, order.idempotencyKey, order.body]);
-    const given = order.resolve || order.intent === undefined ? undefined : order.intent;
-    const under = given === undefined ? undefined : this.flights.get(given);
+    const { flights } = this.shared;
+    const given = order.resolve || order.intent === undefined ? undefined : this.keyOf(order.intent);
+    const under = given === undefined ? undefined : flights.get(given);
     if (under !== undefined) {
       if (under.order !== told)
         throw new IntentInUse('another create with the same intent and other options is under way');
@@ -151,10 +174,14 @@ export class Creates {
     }
     const flight = this.launch(order, told);
     if (given !== undefined) {
-      this.flights.set(given, flight);
-      flight.over.then(() => this.flights.delete(given));
+      flights.set(given, flight);
+      flight.over.then(() => flights.delete(given));
     }
     return { flight, joined: false };
+  }
+
+  private keyOf(intent: string): string {
+    return `${this.who}\n${intent}`;
   }
 
   private async waitFor(flight: Flight, { order, leftMs }: Waiter): Promise<Created | undefined> {
@@ -255,16 +282,17 @@ export class Creates {
     publish: (end: Created | undefined | Error) => void,
     owners: ReadonlySet<Background>,
   ): Promise<void> {
-    const { caller, options, losses } = this;
+    const { caller, options, shared } = this;
     const began = caller.now();
-    const engine = await loadEngine();
     const intent = order.intent ?? freshIntent();
+    const loss = new Loss(shared.losses, this.keyOf(intent), options.settleMs, shared.now);
+    const engine = await loadEngine();
     const timeoutMs = this.timeoutOf(order);
     const deadline = timeoutMs === 0 ? undefined : timeoutMs / 1000;
     const mode: CreateMode = order.resolve ? 'resolve' : order.intent === undefined ? 'new' : 'given';
     const wire = new Wire(this.make, intent, order.body);
     const policy = await caller.policy(order.options);
-    const lostForMs = losses.lostFor(intent, began);
+    const lostForMs = loss.earlierMs;
     const machine = engine.create({
       mode,
       intent,
@@ -290,7 +318,7 @@ export class Creates {
       const telling = new Telling(order.log, { method: 'POST', url, operation: createSandbox.id });
       const driver = new Driver({
         ...{ caller, engine, machine, wire, origin, intent, began, deadline, cleanupTimeout, fate },
-        ...{ remember, publish, telling, losses, attemptTimeoutMs: order.options?.attemptTimeoutMs },
+        ...{ remember, publish, telling, loss, attemptTimeoutMs: order.options?.attemptTimeoutMs },
       });
       const left = await driver.run();
       if (left !== undefined) leave({ owners }, left);

@@ -9,7 +9,7 @@ import type { Attempt } from '../retry/history.ts';
 import type { Subject, Telling } from '../retry/log.ts';
 import type { Origin } from '../retry/origins.ts';
 import { CreateNotDone, CreateUnknown, type LastAnswer } from './errors.ts';
-import type { Losses } from './losses.ts';
+import type { Loss } from './losses.ts';
 import { answerOf, failureOf, isSuccess, listedIn, MAX_PAGES, type SandboxJson, sandboxIn, type Wire } from './wire.ts';
 
 /** What became of the sandbox that a caller got. */
@@ -76,7 +76,7 @@ export interface Drive {
   readonly attemptTimeoutMs: number | undefined;
   readonly fate: Fate;
   readonly telling: Telling;
-  readonly losses: Losses;
+  readonly loss: Loss;
   readonly remember: (memory: ServerMemory) => void;
   /** The call ended: with a sandbox, with none since none carries a resolved intent, or with an error. */
   readonly publish: (end: Created | undefined | Error) => void;
@@ -125,10 +125,10 @@ export class Driver {
 
   /** Whether the action is an end or news of one, which ask for nothing but to go on. */
   private ended(action: CreateAction): CreateInput | undefined {
-    const { fate, intent } = this.drive;
+    const { fate, intent, loss } = this.drive;
     // First: whoever has the result may ask again at once.
     if (action.kind === 'unknown') this.keepLoss();
-    if (action.kind === 'done' || action.kind === 'not_done') this.drive.losses.forget(intent, this.drive.began);
+    if (action.kind === 'done' || action.kind === 'not_done') loss.forget();
     switch (action.kind) {
       case 'done':
         this.publish(this.done(action));
@@ -155,10 +155,8 @@ export class Driver {
 
   /** For later calls with the intent: what was lost now may still have its effect. */
   private keepLoss(): void {
-    const { machine, losses, intent, began } = this.drive;
-    const seconds = this.elapsed();
-    const lostFor = machine.lostFor(seconds);
-    if (lostFor !== undefined) losses.keep(intent, began + (seconds - lostFor) * 1000, began + seconds * 1000);
+    const lostFor = this.drive.machine.lostFor(this.elapsed());
+    if (lostFor !== undefined) this.drive.loss.keep(lostFor * 1000);
   }
 
   /** Its caller has the result, and its log the end. */

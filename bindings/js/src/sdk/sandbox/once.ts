@@ -1,7 +1,7 @@
 /** Creates that happen once: what the create machine's driver is given, and what its ends become here. */
 
 import { canonical } from '../../canonical.ts';
-import { type CreateOptions, Creates, type Order } from '../../create/creates.ts';
+import { type CreateOptions, Creates, type Order, Shared } from '../../create/creates.ts';
 import type { Created, Leftover } from '../../create/driver.ts';
 import { CreateNotDone, CreateUnknown, IntentInUse } from '../../create/errors.ts';
 import type { MakeRequest } from '../../create/wire.ts';
@@ -31,18 +31,43 @@ const IDENTITIES = 256;
 
 const bySender = new WeakMap<Sender, Map<string, Creates>>();
 
-/** The creates of all that reach one server by one key: calls with one intent are joined, and what was learnt is shared. */
+/** What all creates of this process share, on a clock that is one for all. */
+const shared = /* @__PURE__ */ new Shared(() => performance.now());
+
+/** Names of headers that say who sends a request. */
+const SAYS_WHO = /auth|cookie|credential|token|api-?key|tenant|team|account|project|(?:^|-)(?:org|user(?!-agent))/i;
+
+/** Names of headers that differ from call to call, and say nothing of who makes it. */
+const SAYS_WHICH =
+  /^(?:traceparent|tracestate|baggage|b3|x-b3-.*|sentry-trace|uber-trace-id|x-datadog-.*|x-amzn-trace-id|x-cloud-trace-context|x-(?:request|correlation)-id)$/i;
+
+/** Whose sandboxes are made: of one server, by one key. By which means, and as part of what, says nothing of that. */
+function whoOf(config: ConnectionConfig): string {
+  const { apiUrl, requestHeaders, headers, requiredApiKey } = config;
+  const who = Object.entries(requestHeaders).filter(([name]) => SAYS_WHO.test(name));
+  const more = Object.entries(headers ?? {}).filter(([name]) => !SAYS_WHICH.test(name));
+  const all = merged(Object.fromEntries(who), Object.fromEntries(more), { 'X-API-KEY': requiredApiKey });
+  return canonical([apiUrl, lower(all)]);
+}
+
+/** Headers, however their names are written. */
+function lower(headers: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}
+
+/**
+ * The creates of all that send the same headers to one server by the same means: what was learnt of it is shared. Calls with one
+ * intent are joined, and find what was lost before, wherever they are {@link whoOf} the same.
+ */
 export function createsOf(config: ConnectionConfig): Creates {
   const { apiUrl, sender, createOptions } = config;
   const headers = apiHeaders(config);
-  // However the names of headers are written.
-  const lower = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-  const identity = canonical([apiUrl, lower, createOptions]);
+  const identity = canonical([apiUrl, lower(headers), createOptions]);
   const known = bySender.get(sender) ?? new Map<string, Creates>();
   bySender.set(sender, known);
   let creates = known.get(identity);
   if (creates === undefined) {
-    creates = new Creates(sender.caller, requests(apiUrl, headers), createOptions);
+    creates = new Creates(sender.caller, requests(apiUrl, headers), createOptions, { shared, who: whoOf(config) });
     // The oldest is forgotten; what it has under way goes on.
     if (known.size >= IDENTITIES) known.delete(known.keys().next().value ?? '');
     known.set(identity, creates);
