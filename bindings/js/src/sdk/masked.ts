@@ -13,16 +13,19 @@ const ESCAPED = 3;
 /** How deep an error's causes are looked into. */
 const DEEP = 8;
 
+/** What is not to be told: one text, or several. */
+export type Secrets = string | readonly string[];
+
 /**
- * A text without a secret, also where it is escaped: a value of several lines is one line in JSON, and a password in a URL has
+ * A text without secrets, also where it is escaped: a value of several lines is one line in JSON, and a password in a URL has
  * signs of its own. One of a few characters is part of many words that have nothing to do with it: it is taken out where it
  * stands for itself, so that the rest can be read.
  *
  * What is cut or changed must be masked before: of what is left of a secret then nobody knows that it is one.
  */
-export function masked(text: string, secret: string): string {
+export function masked(text: string, secrets: Secrets): string {
   let rest = text;
-  for (const spelling of spellings(secret)) {
+  for (const spelling of spellings(secrets)) {
     for (let depth = 0; depth <= ESCAPED; depth++) {
       let read: Read = { text: rest };
       for (let level = 0; level < depth; level++) read = unescaped(read);
@@ -33,8 +36,8 @@ export function masked(text: string, secret: string): string {
   return rest;
 }
 
-/** An error in which a secret is not told: not in its message, its stack and what else it holds, nor by its cause. */
-export function without(error: unknown, secret: string): unknown {
+/** An error in which secrets are not told: not in its message, its stack and what else it holds, nor by its cause. */
+export function without(error: unknown, secret: Secrets): unknown {
   if (!(error instanceof Error)) return error;
   const { message: told, stack } = error;
   const message = masked(told, secret);
@@ -53,7 +56,7 @@ export function without(error: unknown, secret: string): unknown {
   return error;
 }
 
-function withoutIn(result: object, secret: string): object {
+function withoutIn(result: object, secret: Secrets): object {
   const texts = Object.entries(result).map(([name, value]) => [
     name,
     typeof value === 'string' ? masked(value, secret) : value,
@@ -62,15 +65,20 @@ function withoutIn(result: object, secret: string): object {
 }
 
 /** Whether a value, or what is in it, tells a secret. */
-function tells(value: unknown, secret: string, depth = 0): boolean {
+function tells(value: unknown, secret: Secrets, depth = 0): boolean {
   if (typeof value === 'string') return masked(value, secret) !== value;
   if (typeof value !== 'object' || value === null || depth === DEEP) return false;
   const names = Object.getOwnPropertyNames(value);
   return names.some((name) => tells((value as Record<string, unknown>)[name], secret, depth + 1));
 }
 
-/** How a secret may be written, the longest first. */
-function spellings(secret: string): readonly string[] {
+/** How secrets may be written, the longest first. */
+function spellings(secrets: Secrets): readonly string[] {
+  const all = typeof secrets === 'string' ? spellingsOf(secrets) : secrets.flatMap(spellingsOf);
+  return [...new Set(all)].filter((each) => each !== '').sort((one, other) => other.length - one.length);
+}
+
+function spellingsOf(secret: string): string[] {
   const all = [secret, secret.trim()];
   // Of half a character there is no URL.
   if (!/\p{Surrogate}/u.test(secret)) {
@@ -81,7 +89,7 @@ function spellings(secret: string): readonly string[] {
       );
     }
   }
-  return [...new Set(all)].filter((each) => each !== '').sort((one, other) => other.length - one.length);
+  return all;
 }
 
 /** A text as it reads, and where each of its characters begins in the one that it was read from. */

@@ -95,7 +95,7 @@ export class Secret extends ClientFactory {
       path: '/secrets',
       json,
       classes: CLASSES,
-      secret: value,
+      secrets: [value],
     } as const;
     return infoOf(await told(value, callApi<WireSecret>(config, request)));
   }
@@ -111,7 +111,7 @@ export class Secret extends ClientFactory {
     const json = body(value, metadata);
     const path = pathOf(secret);
     const action = `update secret ${secret}`;
-    const request = { action, method: 'POST', path, json, classes: CLASSES, secret: value } as const;
+    const request = { action, method: 'POST', path, json, classes: CLASSES, secrets: [value] } as const;
     return infoOf(await told(value, callApi<WireSecret>(config, request)));
   }
 

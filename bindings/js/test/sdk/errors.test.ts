@@ -13,6 +13,8 @@ import { Credentials, fed } from '../../src/sdk/git/credentials.ts';
 import { masked, without } from '../../src/sdk/masked.ts';
 import { Sandbox } from '../../src/sdk/sandbox/sandbox.ts';
 import { Secret } from '../../src/sdk/secret.ts';
+import type { LogEntry } from '../../src/sdk/template/logs.ts';
+import { Template } from '../../src/sdk/template/template.ts';
 import { serve } from './scripted.ts';
 
 test.each([
@@ -124,4 +126,66 @@ test('of a git that failed no part of the password is told, however it is writte
   })();
   expect(error).toBeInstanceOf(CommandExitError);
   expect(toldOf(error, password).concat(toldOf(error, encodeURIComponent(password)))).toEqual([]);
+});
+
+const ACCOUNT = { type: 'service_account', project_id: 'mine', private_key: PEM.join('\n') };
+
+test.each([
+  ['password', Template().fromImage('r.example/i', { username: 'me', password: PEM.join('\n') }), PEM.join('\n')],
+  [
+    'password as it is sent to registries',
+    Template().fromImage('r.example/i', { username: 'me', password: 'hunter2' }),
+    btoa('me:hunter2'),
+  ],
+  [
+    'secret access key',
+    Template().fromAWSRegistry('r.example/i', { accessKeyId: 'AKIA', secretAccessKey: 'hunter2/+', region: 'eu' }),
+    'hunter2/+',
+  ],
+  [
+    'service account',
+    Template().fromGCPRegistry('r.example/i', { serviceAccountJSON: ACCOUNT }),
+    JSON.stringify(ACCOUNT),
+  ],
+  ['private key', Template().fromGCPRegistry('r.example/i', { serviceAccountJSON: ACCOUNT }), ACCOUNT.private_key],
+  [
+    "private key's one line",
+    Template().fromGCPRegistry('r.example/i', { serviceAccountJSON: JSON.stringify(ACCOUNT, null, 2) }),
+    PEM[1] ?? '',
+  ],
+] as const)("a registry's %s that the server of a build repeats is not told", async (_, recipe, value) => {
+  const quoted = (at: number) => `${'x'.repeat(at)} cannot log in with ${value}`;
+  const status = { templateID: 't', buildID: 'b', status: 'error', logs: [quoted(0)] };
+  const log = { timestamp: '2026-01-01T00:00:00Z', level: 'info', message: quoted(0) };
+  const started = [202, '{}'] as const;
+  const failed = JSON.stringify({ ...status, reason: { message: quoted(0), step: '1', logEntries: [log] } });
+  for (const answers of [
+    [[400, JSON.stringify({ code: 400, message: quoted(0) })]],
+    [[400, quoted(270)]],
+    [[200, quoted(170)]],
+    [
+      started,
+      [500, JSON.stringify({ message: quoted(0) })],
+      [200, JSON.stringify({ ...status, status: 'building', logEntries: [log] })],
+      [200, failed],
+    ],
+  ] as const) {
+    const left: (readonly [number, string])[] = [...answers];
+    const fetch = (async (_: unknown, init: RequestInit) => {
+      if (String(init.body).includes('"name"')) return Response.json({ templateID: 't', buildID: 'b' });
+      const [code, body] = left.shift() ?? [200, failed];
+      return new Response(body, { status: code });
+    }) as typeof globalThis.fetch;
+    const told: unknown[] = [];
+    const opts = {
+      ...{ apiKey: 'k', apiUrl: 'http://control.test', fetch, retries: 0 },
+      onBuildLogs: (entry: LogEntry) => told.push(entry.message),
+      logger: { debug: (...all: unknown[]) => told.push(...all) },
+    };
+    const error: unknown = await Template.build(recipe, 'mine', opts).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(OnceboxError);
+    expect(inspect(error)).toContain('…');
+    if (answers.length > 1) expect(told.filter((each) => String(each).includes('…')).length).toBeGreaterThan(1);
+    expect([...toldOf(error, value), ...toldOf(told, value)]).toEqual([]);
+  }
 });

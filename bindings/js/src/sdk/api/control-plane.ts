@@ -2,7 +2,7 @@
 
 import type { ConnectionConfig } from '../config.ts';
 import { type OnceboxError, SandboxError } from '../errors.ts';
-import { masked } from '../masked.ts';
+import { masked, type Secrets } from '../masked.ts';
 import { sendNoted } from '../trail.ts';
 import type { Answer, Call } from '../transport/sender.ts';
 import { merged } from '../validate.ts';
@@ -19,8 +19,8 @@ export interface ApiRequest {
   readonly json?: unknown;
   readonly headers?: Record<string, string>;
   readonly classes?: Classes;
-  /** A value in it that no error may tell. */
-  readonly secret?: string;
+  /** Values in it that no error may tell. */
+  readonly secrets?: readonly string[];
 }
 
 /** Headers of each request to the control plane. */
@@ -72,9 +72,9 @@ export async function callApiWithHeaders<T>(
   request: ApiRequest,
 ): Promise<{ body: T; headers: Headers }> {
   const answer = await sendApi(config, request);
-  const { action, classes, secret } = request;
-  if (answer.status < 200 || answer.status > 299) throw await refused(action, answer, classes, secret);
-  return { body: await parsed<T>(action, answer, secret), headers: answer.headers };
+  const { action, classes, secrets } = request;
+  if (answer.status < 200 || answer.status > 299) throw await refused(action, answer, classes, secrets);
+  return { body: await parsed<T>(action, answer, secrets), headers: answer.headers };
 }
 
 /**
@@ -92,14 +92,14 @@ export async function callUnless(config: ConnectionConfig, status: number, reque
   }
 }
 
-/** Reads an answer's JSON, of which no error tells a secret. */
-export async function parsed<T>(action: string, answer: Answer, secret = ''): Promise<T> {
+/** Reads an answer's JSON, of which no error tells secrets. */
+export async function parsed<T>(action: string, answer: Answer, secrets: Secrets = []): Promise<T> {
   const text = await answer.response.text();
   if (text.trim() === '') return undefined as T;
   try {
     return JSON.parse(text) as T;
   } catch (cause) {
-    const shown = masked(text, secret);
+    const shown = masked(text, secrets);
     const evidence = { statusCode: answer.status, attempts: answer.attempts, ...(shown === text ? { cause } : {}) };
     const message = `could not ${action}: the server's answer (${answer.status}) is no JSON: ${shown.slice(0, 200)}`;
     throw new SandboxError(message, evidence);

@@ -17,7 +17,7 @@ import {
   TimeoutError,
   UnsupportedError,
 } from '../errors.ts';
-import { masked } from '../masked.ts';
+import { masked, type Secrets } from '../masked.ts';
 import type { Answer } from '../transport/sender.ts';
 
 /** A class of errors. */
@@ -50,9 +50,9 @@ const NO_ROUTE =
 /**
  * Reads an answer's words, whatever it is.
  *
- * @param secret what they must not tell
+ * @param secrets what they must not tell
  */
-export function words(text: string, secret = ''): Words {
+export function words(text: string, secrets: Secrets = []): Words {
   let body: unknown;
   try {
     body = JSON.parse(text);
@@ -63,25 +63,25 @@ export function words(text: string, secret = ''): Words {
     const { message, error, detail, error_code } = body as Record<string, unknown>;
     const said = [message, error, detail].find((each) => typeof each === 'string' && each !== '');
     if (typeof said === 'string') {
-      const message = masked(said, secret);
-      return typeof error_code === 'string' ? { message, errorCode: masked(error_code, secret) } : { message };
+      const message = masked(said, secrets);
+      return typeof error_code === 'string' ? { message, errorCode: masked(error_code, secrets) } : { message };
     }
   }
-  const shown = masked(text, secret)
+  const shown = masked(text, secrets)
     .trim()
     .replaceAll(/[^\P{Cc}\n]/gu, '');
   return { message: shown.length > MAX_WORDS ? `${shown.slice(0, MAX_WORDS)}…` : shown };
 }
 
-/** What an answer that is no success becomes. Reads its body, and does not repeat a secret of it. */
+/** What an answer that is no success becomes. Reads its body, and does not repeat secrets of it. */
 export async function refused(
   action: string,
   answer: Answer,
   classes: Classes = {},
-  secret?: string,
+  secrets?: Secrets,
 ): Promise<OnceboxError> {
   const text = await answer.response.text().catch(() => '');
-  return refusedWith(action, answer, words(text, secret), classes);
+  return refusedWith(action, answer, words(text, secrets), classes);
 }
 
 /** The same, of words that were read already. */

@@ -26,7 +26,7 @@ import {
   type TemplateBuildStatusResponse,
   type WireStatus,
 } from './logs.ts';
-import { buildBody, type Copy, type Recipe } from './recipe.ts';
+import { buildBody, type Copy, type Recipe, secretsOf } from './recipe.ts';
 import type { BuildOptions } from './template.ts';
 
 /** How often a build is asked how far it is, in milliseconds. */
@@ -100,32 +100,35 @@ export async function startBuild(
     skipCache,
   );
   const path = `/v2/templates/${segment(templateId)}/builds/${segment(buildId)}`;
-  await callApi(config, { action, method: 'POST', path, json: body, classes });
+  const secrets = secretsOf(recipe.registry);
+  await callApi(config, { action, method: 'POST', path, json: body, classes, secrets });
   return { alias: name, name, tags: made.tags ?? tags ?? [], templateId, buildId };
 }
 
-/** How far a build is. */
+/** How far a build is. Secrets of it that the caller knows are not told. */
 export async function getStatus(
   config: ConnectionConfig,
   build: Pick<BuildInfo, 'templateId' | 'buildId'>,
   logsOffset: number,
+  secrets: readonly string[] = [],
 ): Promise<TemplateBuildStatusResponse> {
   const at = `/templates/${segment(build.templateId)}/builds/${segment(build.buildId)}/status`;
   const path = `${at}${query({ logsOffset, limit: PAGE })}`;
   const action = 'ask how far the build is';
   const classes = { notFound: TemplateError, other: BuildError };
-  return statusOf(await callApi<WireStatus>(config, { action, method: 'GET', path, classes }));
+  return statusOf(await callApi<WireStatus>(config, { action, method: 'GET', path, classes, secrets }), secrets);
 }
 
-/** Follows a build to its end. */
+/** Follows a build to its end. What it is made of may be repeated by the server: its secrets are not told. */
 export async function watchBuild(
   config: ConnectionConfig,
   build: BuildInfo,
   told: BuildOptions['onBuildLogs'],
+  secrets: readonly string[],
 ): Promise<void> {
   let offset = 0;
   for (;;) {
-    const status = await poll(config, build, offset);
+    const status = await poll(config, build, offset, secrets);
     offset += status.logEntries.length;
     for (const entry of status.logEntries) told?.(entry);
     // There may be more of its log. Of a build that is over all is asked for, as by the official SDK.
@@ -147,10 +150,15 @@ export async function watchBuild(
 }
 
 /** A build goes on while nobody can be asked: that ends the watching only after a while. */
-async function poll(config: ConnectionConfig, build: BuildInfo, offset: number): Promise<TemplateBuildStatusResponse> {
+async function poll(
+  config: ConnectionConfig,
+  build: BuildInfo,
+  offset: number,
+  secrets: readonly string[],
+): Promise<TemplateBuildStatusResponse> {
   for (let failures = 0; ; failures++) {
     try {
-      return await getStatus(config, build, offset);
+      return await getStatus(config, build, offset, secrets);
     } catch (error) {
       if (config.signal?.aborted) throw config.signal.reason;
       const final = [InvalidArgumentError, AuthenticationError, TemplateError, UnsupportedError];

@@ -1,5 +1,7 @@
 /** What is told of a build. */
 
+import { masked, type Secrets } from '../masked.ts';
+
 /** How important a line is. */
 export type LogEntryLevel = 'debug' | 'info' | 'warn' | 'error';
 
@@ -85,26 +87,32 @@ const LEVELS: readonly LogEntryLevel[] = ['debug', 'info', 'warn', 'error'];
 // biome-ignore lint/suspicious/noControlCharactersInRegex: escapes are what is looked for
 const ESCAPES = /\x1b\[[0-9;?]*[A-Za-z]/g;
 
-/** Reads a status. */
-export function statusOf(wire: WireStatus): TemplateBuildStatusResponse {
+/** Reads a status, which must not tell secrets. */
+export function statusOf(wire: WireStatus, secrets: Secrets = []): TemplateBuildStatusResponse {
+  const entryOf = (log: WireLog): LogEntry => entryWithout(log, secrets);
   const status: TemplateBuildStatusResponse = {
     buildID: wire.buildID ?? '',
     templateID: wire.templateID ?? '',
     status: wire.status ?? 'building',
     logEntries: (wire.logEntries ?? []).map(entryOf),
-    logs: wire.logs ?? [],
+    logs: (wire.logs ?? []).map((line) => masked(line, secrets)),
   };
   if (wire.reason) {
-    const { message = '', step, logEntries = [] } = wire.reason;
+    const { step, logEntries = [] } = wire.reason;
+    const message = masked(wire.reason.message ?? '', secrets);
     status.reason = { message, logEntries: logEntries.map(entryOf), ...(step === undefined ? {} : { step }) };
   }
   return status;
 }
 
-function entryOf({ timestamp = '', level, message = '' }: WireLog): LogEntry {
+function entryWithout({ timestamp = '', level, message = '' }: WireLog, secrets: Secrets): LogEntry {
   const at = new Date(timestamp);
   const known = LEVELS.find((each) => each === level) ?? 'info';
-  return new LogEntry(Number.isNaN(at.getTime()) ? new Date() : at, known, message.replaceAll(ESCAPES, ''));
+  return new LogEntry(
+    Number.isNaN(at.getTime()) ? new Date() : at,
+    known,
+    masked(message.replaceAll(ESCAPES, ''), secrets),
+  );
 }
 
 /** Writes a build's log to the console, with the time since its beginning. */

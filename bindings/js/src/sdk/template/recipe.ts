@@ -1,5 +1,6 @@
 /** What a template is built from: a base, and steps. */
 
+import { toBase64 } from '../envd/base64.ts';
 import { InvalidArgumentError } from '../errors.ts';
 
 /** The image of templates that name no other. */
@@ -54,6 +55,45 @@ export type Registry =
       readonly awsRegion: string;
     }
   | { readonly type: 'gcp'; readonly serviceAccountJson: string };
+
+/** Names of what is secret in a service account, or in what else logs in at Google. */
+const OF_ACCOUNT = ['private_key', 'client_secret', 'refresh_token'];
+
+/** What of it no error and no log may tell, also where a server writes it in another form. */
+export function secretsOf(registry: Registry | undefined): string[] {
+  // What was given is not always what its type says.
+  return valuesOf(registry).filter((each) => typeof each === 'string');
+}
+
+function valuesOf(registry: Registry | undefined): string[] {
+  switch (registry?.type) {
+    case 'registry': {
+      const { username, password } = registry;
+      // As it is sent to registries.
+      return [password, toBase64(new TextEncoder().encode(`${username}:${password}`))];
+    }
+    case 'aws':
+      return [registry.awsSecretAccessKey];
+    case 'gcp':
+      return ofAccount(registry.serviceAccountJson);
+    default:
+      return [];
+  }
+}
+
+function ofAccount(json: string): string[] {
+  let account: unknown;
+  try {
+    account = JSON.parse(json);
+  } catch {
+    return [json];
+  }
+  const held = Object.entries(account ?? {}).filter(([name]) => OF_ACCOUNT.includes(name));
+  const values = held.map(([, value]) => value).filter((value) => typeof value === 'string');
+  // A key has several lines, which logs have one by one. The first and the last are in every key.
+  const lines = values.flatMap((value) => value.split('\n')).filter((line) => line.length > 8 && !/^-----/.test(line));
+  return [json, JSON.stringify(account), ...values, ...lines];
+}
 
 /** A whole recipe. */
 export interface Recipe {

@@ -11,7 +11,7 @@ import { type BuildInfo, getStatus, hashesOf, startBuild, watchBuild } from './b
 import { type TemplateFinal, TemplateFromImage, type TemplateOptions } from './builder.ts';
 import { writeDockerfile } from './dockerfile.ts';
 import type { LogEntry, TemplateBuildStatusResponse } from './logs.ts';
-import { buildBody } from './recipe.ts';
+import { buildBody, secretsOf } from './recipe.ts';
 
 /** Any recipe. */
 export type TemplateClass = TemplateFinal;
@@ -109,9 +109,11 @@ export class TemplateBase extends TemplateFromImage {
   ): Promise<BuildInfo> {
     const [name, options] = named(nameOrOptions, more);
     const config = new ConnectionConfig(this.resolveOpts(options), OF_BUILD);
+    // As they are sent: the recipe may be changed meanwhile.
+    const secrets = secretsOf(template.recipe.registry);
     return through(config, async (noting) => {
       const build = await startBuild(noting, template.recipe, name, options);
-      await watchBuild(noting, build, options.onBuildLogs);
+      await watchBuild(noting, build, options.onBuildLogs, secrets);
       return build;
     });
   }
