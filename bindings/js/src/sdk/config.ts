@@ -33,6 +33,17 @@ export type ConnectionConfigOpts = ConnectionOpts;
 /** A name of a user in a sandbox: `user`, `root`, or one that its template has. */
 export type Username = string;
 
+/** Names of headers whose values are secrets. */
+const OF_SECRET = /auth|cookie|token|key|secret|password/i;
+
+/** Shorter ones guard nothing: they are words of their own, such as `local` is the key of a server of one's own. */
+const SHORTEST_SECRET = 8;
+
+/** What of this is a secret. */
+export function guarding(values: readonly (string | undefined)[]): string[] {
+  return values.filter((value) => value !== undefined).filter((value) => value.length >= SHORTEST_SECRET);
+}
+
 /** Options of a connection, read and checked. */
 export class ConnectionConfig {
   /** The daemon's port in a sandbox. */
@@ -161,6 +172,15 @@ export class ConnectionConfig {
     throw new AuthenticationError(
       'there is no API key: give `apiKey`, or set the environment variable E2B_API_KEY; nothing was sent',
     );
+  }
+
+  /** @internal What no error may tell of what its requests carry. */
+  get secrets(): readonly string[] {
+    const headers = Object.entries(merged(this.requestHeaders, this.headers));
+    const told = headers
+      .filter(([name]) => OF_SECRET.test(name))
+      .flatMap(([, value]) => [value, ...value.split(/[\s;,]+/)]);
+    return guarding([this.apiKey, ...told]);
   }
 
   /** What says who sends a request. Browsers set their own. */

@@ -2,6 +2,7 @@
 
 import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
+import { pack } from '../../src/sdk/envd/envelope.ts';
 import {
   CommandExitError,
   InvalidArgumentError,
@@ -15,6 +16,7 @@ import { Sandbox } from '../../src/sdk/sandbox/sandbox.ts';
 import { Secret } from '../../src/sdk/secret.ts';
 import type { LogEntry } from '../../src/sdk/template/logs.ts';
 import { Template } from '../../src/sdk/template/template.ts';
+import { Volume } from '../../src/sdk/volume/volume.ts';
 import { serve } from './scripted.ts';
 
 test.each([
@@ -189,3 +191,89 @@ test.each([
     expect([...toldOf(error, value), ...toldOf(told, value)]).toEqual([]);
   }
 });
+
+const KEY = 'e2b_0123456789abcdef';
+/** Just where the words of an answer are cut, and not. */
+const QUOTES = [0, 280].map((at) => (value: string) => `${'x'.repeat(at)} invalid: ${value}`);
+
+test.each(QUOTES)('the key, and a header that authorises, that a server repeats are not told (%#)', async (quote) => {
+  const headers = { apiHeaders: { Authorization: 'Bearer hunter2hunter2' } };
+  for (const value of [KEY, 'hunter2hunter2']) {
+    for (const [status, body] of [
+      [401, JSON.stringify({ code: 401, message: quote(value) })],
+      [400, quote(value)],
+      [200, quote(value).slice(100)],
+    ] as const) {
+      const fetch = async () => new Response(body, { status });
+      const opts = { apiKey: KEY, apiUrl: 'http://control.test', fetch, retries: 0, settleMs: 0, ...headers };
+      const calls = [
+        () => Sandbox.list(opts).nextItems(),
+        () => Sandbox.kill('i1', opts),
+        () => Template.getTags('t', opts),
+        ...(status === 200 ? [] : [() => Sandbox.create(opts)]),
+      ];
+      for (const call of calls) {
+        const error: unknown = await call().catch((thrown: unknown) => thrown);
+        if (error instanceof Error) expect(error).toBeInstanceOf(OnceboxError);
+        expect(toldOf(error, value)).toEqual([]);
+      }
+    }
+  }
+});
+
+test.each(QUOTES)("a sandbox's and a volume's token that is repeated is not told (%#)", async (quote) => {
+  const envdAccessToken = 'hunter2-of-envd';
+  for (const body of [
+    quote(envdAccessToken),
+    JSON.stringify({ code: 'unauthenticated', message: quote(envdAccessToken) }),
+  ]) {
+    const fetch = async () => new Response(body, { status: 401 });
+    const opts = { apiKey: KEY, apiUrl: 'http://control.test', fetch, retries: 0 };
+    const sandbox = new Sandbox({ ...opts, sandboxId: 'i1', envdVersion: '1.0.0', envdAccessToken });
+    const volume = new Volume('v', 'name', envdAccessToken, undefined, undefined, undefined, opts);
+    for (const call of [
+      () => sandbox.files.list('/'),
+      () => sandbox.files.read('/a'),
+      () => sandbox.commands.run('true'),
+      () => sandbox.isRunning(),
+      () => volume.list('/'),
+    ]) {
+      const error: unknown = await call().catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(OnceboxError);
+      expect(inspect(error)).toContain('…');
+      expect(toldOf(error, envdAccessToken)).toEqual([]);
+    }
+  }
+});
+
+test.each([400, 429, 502])(
+  'input that is repeated as it was sent is in no error of git or of a command (%s)',
+  async (status) => {
+    const lines = 'me\nhunter2hunter2\n';
+    for (const quote of QUOTES) {
+      for (const value of [btoa(lines), lines, btoa(lines).replaceAll('=', '')]) {
+        const start = pack({ event: { start: { pid: 7 } } });
+        const fetch = (async (url: unknown) => {
+          if (String(url).includes('SendInput')) return new Response(quote(value), { status });
+          if (!String(url).includes('Start')) return Response.json({});
+          const body = new ReadableStream({ start: (control) => control.enqueue(start) });
+          return new Response(body, { headers: { 'Content-Type': 'application/connect+json' } });
+        }) as typeof globalThis.fetch;
+        const opts = { apiKey: KEY, apiUrl: 'http://control.test', fetch, retries: 0 };
+        const sandbox = new Sandbox({ ...opts, sandboxId: 'i1', envdVersion: '1.0.0' });
+        const login = { username: 'me', password: 'hunter2hunter2' };
+        const error: unknown = await sandbox.git
+          .clone('https://git.example/a.git', { path: '/a', ...login })
+          .catch((thrown: unknown) => thrown);
+        expect(error).toBeInstanceOf(OnceboxError);
+        expect(String(error)).toContain('…');
+        expect(toldOf(error, value === lines ? login.password : value)).toEqual([]);
+        if (value === lines) continue;
+        const handle = await sandbox.commands.run('cat', { background: true, stdin: true });
+        const refused: unknown = await handle.sendStdin(lines).catch((thrown: unknown) => thrown);
+        expect(toldOf(refused, value)).toEqual([]);
+        await handle.disconnect();
+      }
+    }
+  },
+);

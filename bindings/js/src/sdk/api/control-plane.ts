@@ -72,7 +72,9 @@ export async function callApiWithHeaders<T>(
   request: ApiRequest,
 ): Promise<{ body: T; headers: Headers }> {
   const answer = await sendApi(config, request);
-  const { action, classes, secrets } = request;
+  const { action, classes } = request;
+  // A server may quote the key that it refuses.
+  const secrets = [...config.secrets, ...(request.secrets ?? [])];
   if (answer.status < 200 || answer.status > 299) throw await refused(action, answer, classes, secrets);
   return { body: await parsed<T>(action, answer, secrets), headers: answer.headers };
 }

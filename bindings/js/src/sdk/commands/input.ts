@@ -23,11 +23,14 @@ export async function sendInput(
   const write = async (noting: Envd) => {
     do {
       const piece = bytes.subarray(at, at + PIECE);
+      const input = toBase64(piece);
       await noting.unary({
         action: `write to process ${pid}`,
         service: 'process.Process',
         method: 'SendInput',
-        message: { process: { pid: checkPid(pid) }, input: { [to]: toBase64(piece) } },
+        message: { process: { pid: checkPid(pid) }, input: { [to]: input } },
+        // It may be a password. Its padding is not always written.
+        secrets: [input.replace(/=+$/, '')],
         ...limitsOf(opts),
       });
       at += piece.length;

@@ -3,7 +3,7 @@
 import type { Plane } from '../../retry/operations.ts';
 import { callApi } from '../api/control-plane.ts';
 import { type Classes, failed } from '../api/failure.ts';
-import type { ConnectionConfig } from '../config.ts';
+import { type ConnectionConfig, guarding } from '../config.ts';
 import { ENVD_PORT, segment } from '../endpoints.ts';
 import {
   ConnectionLostError,
@@ -51,6 +51,8 @@ export interface Rpc extends CallLimits {
   readonly classes?: Classes;
   /** Of streams. */
   readonly watchdog?: Watchdog | undefined;
+  /** Values in it that no error may tell. */
+  readonly secrets?: readonly string[];
 }
 
 /** A plain request to a port of a sandbox. */
@@ -81,18 +83,31 @@ export interface Identity {
 export class Envd {
   /** Where its requests are noted. */
   private readonly trail: Trail | undefined;
+  /** What is given to commands, and is not to be told. */
+  private readonly kept: readonly string[] = [];
 
   constructor(
     readonly identity: Identity,
     private readonly port: number = ENVD_PORT,
     private readonly plane: Plane = 'envd',
   ) {
-    hide(this, 'identity');
+    hide(this, 'identity', 'kept');
   }
 
   /** @internal The same, whose requests are noted. */
   noting(trail: Trail): Envd {
     return Object.create(this, { trail: { value: trail.within(this.trail) } });
+  }
+
+  /** @internal The same, whose errors do not tell these either. */
+  keeping(secrets: readonly string[]): Envd {
+    return Object.create(this, { kept: { value: secrets } });
+  }
+
+  /** @internal What no error may tell. */
+  get secrets(): readonly string[] {
+    const { config, envdAccessToken, trafficAccessToken } = this.identity;
+    return [...config.secrets, ...guarding([envdAccessToken, trafficAccessToken]), ...this.kept];
   }
 
   /** The options it is reached by. */
@@ -126,7 +141,7 @@ export class Envd {
     const headers = merged(this.rpcHeaders(rpc), { 'Content-Type': 'application/json' });
     const call = this.call(rpc, `/${rpc.service}/${rpc.method}`, headers, JSON.stringify(rpc.message), 'whole');
     const answer = await this.send(rpc.action, call);
-    if (answer.status !== 200) throw await refusalOf(answer);
+    if (answer.status !== 200) throw await refusalOf(answer, [...this.secrets, ...(rpc.secrets ?? [])]);
     return (await answer.response.json()) as T;
   }
 
@@ -150,12 +165,12 @@ export class Envd {
     const call = { ...this.call(rpc, path, headers, pack(rpc.message), 'stream'), signal: control.signal };
     try {
       const answer = await this.send(rpc.action, call);
-      if (answer.status !== 200) throw await refusalOf(answer);
+      if (answer.status !== 200) throw await refusalOf(answer, [...this.secrets, ...(rpc.secrets ?? [])]);
       const end = (reason?: unknown) => {
         rpc.signal?.removeEventListener('abort', abort);
         control.abort(reason);
       };
-      return new MessageStream(answer.response.body, end, answer.attempts, silence);
+      return new MessageStream(answer.response.body, end, answer.attempts, silence, this.secrets);
     } catch (error) {
       rpc.signal?.removeEventListener('abort', abort);
       throw error;
@@ -167,7 +182,7 @@ export class Envd {
     const call = this.call(request, request.path, this.headers(request.headers), request.body, request.read ?? 'whole');
     const answer = await this.send(request.action, { ...call, method: request.method });
     if (answer.status >= 200 && answer.status <= 299) return answer;
-    throw await this.afterLoss(await restError(request.action, answer, request.classes ?? {}));
+    throw await this.afterLoss(await restError(request.action, answer, request.classes ?? {}, this.secrets));
   }
 
   /** Whether the sandbox runs: `false` where what stands before it says that it does not. */
@@ -177,7 +192,7 @@ export class Envd {
     const answer = await this.sendRaw(action, { ...call, method: 'GET' });
     if (answer.status === 502) return false;
     if (answer.status >= 200 && answer.status <= 299) return true;
-    throw await restError(action, answer, {});
+    throw await restError(action, answer, {}, this.secrets);
   }
 
   /**

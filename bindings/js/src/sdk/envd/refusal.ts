@@ -15,6 +15,7 @@ import {
   TimeoutError,
   UnsupportedError,
 } from '../errors.ts';
+import { masked, type Secrets } from '../masked.ts';
 import type { Answer } from '../transport/sender.ts';
 
 /** An error code of Connect. */
@@ -69,8 +70,8 @@ const BY_STATUS: Record<number, Code> = {
   505: 'unimplemented',
 };
 
-/** Reads the answer to an RPC that is no success. */
-export async function refusalOf(answer: Answer): Promise<Refusal> {
+/** Reads the answer to an RPC that is no success. It must not tell secrets. */
+export async function refusalOf(answer: Answer, secrets: Secrets = []): Promise<Refusal> {
   const text = await answer.response.text().catch(() => '');
   let code: unknown;
   try {
@@ -79,15 +80,22 @@ export async function refusalOf(answer: Answer): Promise<Refusal> {
     code = undefined;
   }
   const status = typeof code === 'number' && code in BY_STATUS ? code : answer.status;
-  const known = typeof code === 'string' ? (code as Code) : (BY_STATUS[status] ?? 'unknown');
-  return new Refusal(known, words(text).message, answer.attempts, answer.status, retryAfterOf(answer.attempts));
+  const known = typeof code === 'string' ? (masked(code, secrets) as Code) : (BY_STATUS[status] ?? 'unknown');
+  return new Refusal(
+    known,
+    words(text, secrets).message,
+    answer.attempts,
+    answer.status,
+    retryAfterOf(answer.attempts),
+  );
 }
 
 /** The error in the last envelope of a stream. */
-export function refusalIn(json: unknown, attempts: readonly Attempt[]): Refusal | undefined {
+export function refusalIn(json: unknown, attempts: readonly Attempt[], secrets: Secrets = []): Refusal | undefined {
   const error = (json as { error?: { code?: string; message?: string } } | null)?.error;
   if (error === undefined || error === null) return undefined;
-  return new Refusal((error.code ?? 'unknown') as Code, error.message ?? '', attempts);
+  const [code, message] = [error.code ?? 'unknown', error.message ?? ''].map((each) => masked(`${each}`, secrets));
+  return new Refusal(code as Code, message ?? '', attempts);
 }
 
 /** What stands before sandboxes says by its words (`spec/edge.json`). */
@@ -127,8 +135,13 @@ export function rpcError(action: string, refusal: Refusal, classes: Classes = {}
 }
 
 /** What the refusal of a plain request to a sandbox becomes. Reads its body. */
-export async function restError(action: string, answer: Answer, classes: Classes): Promise<OnceboxError> {
-  const said = words(await answer.response.text().catch(() => ''));
+export async function restError(
+  action: string,
+  answer: Answer,
+  classes: Classes,
+  secrets: Secrets = [],
+): Promise<OnceboxError> {
+  const said = words(await answer.response.text().catch(() => ''), secrets);
   const by = answer.status === 502 || answer.status === 409 ? edgeOf(said.message) : undefined;
   return refusedWith(action, answer, said, by === undefined ? classes : { other: by });
 }

@@ -2,6 +2,7 @@
 
 import type { Attempt } from '../../retry/history.ts';
 import { InvalidArgumentError } from '../errors.ts';
+import type { Secrets } from '../masked.ts';
 import { milliseconds } from '../validate.ts';
 import { EnvelopeError, Unpacker } from './envelope.ts';
 import { refusalIn } from './refusal.ts';
@@ -57,6 +58,8 @@ export class MessageStream {
     readonly attempts: readonly Attempt[],
     /** In milliseconds; 0: none. */
     private readonly silence: number,
+    /** What its errors must not tell. */
+    private readonly secrets: Secrets = [],
   ) {
     this.reader = body?.getReader();
   }
@@ -97,7 +100,7 @@ export class MessageStream {
           this.ready.push(json);
           continue;
         }
-        this.end(refusalIn(json, this.attempts) ?? new Cut('the stream ended without an end event'));
+        this.end(refusalIn(json, this.attempts, this.secrets) ?? new Cut('the stream ended without an end event'));
         return;
       }
     } catch (error) {

@@ -210,7 +210,12 @@ export class Uploads {
     const headers = { 'Content-Type': 'application/json' };
     const request = { action, method: 'POST', path: '/files/compose', headers, body } as const;
     const answer = await this.envd.rest({ ...request, requestTimeoutMs, signal });
-    return (await parsed<WriteInfo>(action, answer)) ?? { name: path.slice(path.lastIndexOf('/') + 1), path };
+    return (
+      (await parsed<WriteInfo>(action, answer, this.envd.secrets)) ?? {
+        name: path.slice(path.lastIndexOf('/') + 1),
+        path,
+      }
+    );
   }
 
   /** Whether the sandbox joins files. Asked once. */

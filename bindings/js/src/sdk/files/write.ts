@@ -139,7 +139,7 @@ async function post(
     signal,
     classes: { notFound: FileNotFoundError },
   });
-  const told = await parsed<unknown>(action, answer);
+  const told = await parsed<unknown>(action, answer, envd.secrets);
   return (Array.isArray(told) ? told : []) as WriteInfo[];
 }
 

@@ -5,6 +5,7 @@
  */
 
 import type { Commands } from '../commands/commands.ts';
+import { toBase64 } from '../envd/base64.ts';
 import { type CommandResult, InvalidArgumentError, UnsupportedError } from '../errors.ts';
 import { masked, without } from '../masked.ts';
 import { hide } from '../runtime.ts';
@@ -49,6 +50,13 @@ export class Credentials {
   static of(opts: { username?: string | undefined; password?: string | undefined }): Credentials | undefined {
     if (opts.username === undefined && opts.password === undefined) return undefined;
     return new Credentials(opts.username ?? '', opts.password ?? '');
+  }
+
+  /** What is not to be told of them: as they are, as they are sent to the sandbox, and as git sends them. */
+  get secrets(): readonly string[] {
+    const coded = [this.lines, `${this.username}:${this.password}`];
+    // Padding is not always written.
+    return [this.password, ...coded.map((each) => toBase64(new TextEncoder().encode(each)).replace(/=+$/, ''))];
   }
 
   /** As they are fed. */
@@ -131,7 +139,7 @@ export async function gitAs(
     const program = ['/bin/bash', '-c', FEED, 'git', 'git', ...helper, ...args];
     return fed(action, await runProgram(commands, program, opts, credentials), credentials);
   } catch (error) {
-    throw without(error, credentials.password);
+    throw without(error, credentials.secrets);
   }
 }
 
@@ -181,19 +189,19 @@ async function storeIn(
     const program = ['/bin/bash', '-c', STORE, 'git', file, protocol, host];
     return fed(action, await runProgram(commands, program, opts, credentials), credentials);
   } catch (error) {
-    throw without(error, credentials.password);
+    throw without(error, credentials.secrets);
   }
 }
 
 /** What came of a program that was fed credentials. */
-export function fed(action: string, given: CommandResult, { password }: Credentials): CommandResult {
+export function fed(action: string, given: CommandResult, { secrets }: Credentials): CommandResult {
   if (given.exitCode === 0) return given;
   // What git printed is part of the error, too.
   const result = {
     ...given,
-    stdout: masked(given.stdout, password),
-    stderr: masked(given.stderr, password),
-    error: given.error && masked(given.error, password),
+    stdout: masked(given.stdout, secrets),
+    stderr: masked(given.stderr, secrets),
+    error: given.error && masked(given.error, secrets),
   };
   if (result.exitCode !== 125 && result.exitCode !== 127) throw failure(action, result);
   throw new UnsupportedError(`could not ${action}: git could not be given the credentials: ${result.stderr.trim()}`);

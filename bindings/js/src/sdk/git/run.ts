@@ -1,6 +1,6 @@
 /** Running git, and what its failures mean. */
 
-import { type Commands, startProgram } from '../commands/commands.ts';
+import { Commands, startProgram } from '../commands/commands.ts';
 import {
   CommandExitError,
   type CommandResult,
@@ -34,7 +34,10 @@ export function runProgram(
   credentials?: Credentials,
 ): Promise<CommandResult> {
   const run = (noting: Commands) => runNoted(noting, program, opts, credentials);
-  return through(commands, run, 'it was, or may have been, started before');
+  // Before words are cut: a part of a password would not be known for one.
+  const by =
+    credentials === undefined ? commands : new Commands(Commands.envdOf(commands).keeping(credentials.secrets));
+  return through(by, run, 'it was, or may have been, started before');
 }
 
 async function runNoted(

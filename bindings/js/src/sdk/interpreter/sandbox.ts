@@ -153,7 +153,7 @@ export class Sandbox extends PlainSandbox {
     const body = json === undefined ? {} : { body: JSON.stringify(json) };
     const headers: Record<string, string> = json === undefined ? {} : { 'Content-Type': 'application/json' };
     const request = { action, method, path, headers, requestTimeoutMs, classes: { notFound: NotFoundError }, ...body };
-    return parsed<T>(action, await this.interpreter.rest(request));
+    return parsed<T>(action, await this.interpreter.rest(request), this.interpreter.secrets);
   }
 
   private async follow(response: Response, opts: RunCodeOpts, signal: AbortSignal): Promise<Execution> {

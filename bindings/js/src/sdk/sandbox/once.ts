@@ -88,7 +88,7 @@ export async function createOnce(
   try {
     return await createsOf(config).create({ ...order, signal, options, log, background });
   } catch (error) {
-    throw endOf(error, order.resolve ? 'resolve the intent' : ACTION, signal);
+    throw endOf(error, order.resolve ? 'resolve the intent' : ACTION, config);
   }
 }
 
@@ -115,7 +115,7 @@ function requests(apiUrl: string, headers: Record<string, string>): MakeRequest 
 }
 
 /** What the end of a create becomes. */
-function endOf(error: unknown, action: string, signal: AbortSignal | undefined): unknown {
+function endOf(error: unknown, action: string, { signal, secrets }: ConnectionConfig): unknown {
   if (signal?.aborted) return signal.reason;
   const attempts = attemptsOf(error);
   const evidence: Evidence = { attempts, outcome: attempts.at(-1)?.outcome, cause: error };
@@ -134,7 +134,7 @@ function endOf(error: unknown, action: string, signal: AbortSignal | undefined):
   const late = typeof reason === 'object' && ['deadline_passed', 'deadline_too_close'].includes(reason.returned);
   if (answer !== undefined && status !== undefined) {
     const { response, body } = answer;
-    const said = words(new TextDecoder().decode(body));
+    const said = words(new TextDecoder().decode(body), secrets);
     const refused = refusedWith(action, { status, headers: response.headers, response, attempts }, said, {
       notFound: SandboxNotFoundError,
     });

@@ -221,6 +221,7 @@ async function upload(
     } catch (error) {
       throw failed(action, error, config.signal);
     }
-    if (answer.status < 200 || answer.status > 299) throw await refused(action, answer, { other: FileUploadError });
+    if (answer.status < 200 || answer.status > 299)
+      throw await refused(action, answer, { other: FileUploadError }, config.secrets);
   });
 }

@@ -2,7 +2,7 @@
 
 import { callApi, callUnless, parsed, required } from '../api/control-plane.ts';
 import { failed, refused } from '../api/failure.ts';
-import { ConnectionConfig, type ConnectionOpts, connectionOf } from '../config.ts';
+import { ConnectionConfig, type ConnectionOpts, connectionOf, guarding } from '../config.ts';
 import { query, segment } from '../endpoints.ts';
 import { SandboxError, VolumeError, VolumeNotFoundError, VolumePathNotFoundError } from '../errors.ts';
 import { type FileData, prepare } from '../files/data.ts';
@@ -246,7 +246,8 @@ export class Volume extends ClientFactory {
   }
 
   private async json<T extends WireStat | WireStat[]>(request: Request, opts: VolumeApiOpts): Promise<T> {
-    const told = await parsed<T | undefined>(request.action, await this.send(request, opts));
+    const secrets = guarding([opts.token ?? this.token]);
+    const told = await parsed<T | undefined>(request.action, await this.send(request, opts), secrets);
     if (told === undefined) throw new SandboxError(`could not ${request.action}: the server's answer is empty`);
     return told;
   }
@@ -281,7 +282,7 @@ export class Volume extends ClientFactory {
       throw failed(action, error, config.signal);
     }
     if (answer.status >= 200 && answer.status <= 299) return answer;
-    throw await refused(action, answer, PATHS);
+    throw await refused(action, answer, PATHS, [...config.secrets, ...guarding([token ?? this.token])]);
   }
 }
 
