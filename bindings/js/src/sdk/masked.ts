@@ -24,16 +24,35 @@ export type Secrets = string | readonly string[];
  * What is cut or changed must be masked before: of what is left of a secret then nobody knows that it is one.
  */
 export function masked(text: string, secrets: Secrets): string {
-  let rest = text;
+  let reads = new Reads(text);
+  // The longest first, however deep it is escaped: what is part of another one leaves no rest of that.
   for (const spelling of spellings(secrets)) {
     for (let depth = 0; depth <= ESCAPED; depth++) {
-      let read: Read = { text: rest };
-      for (let level = 0; level < depth; level++) read = unescaped(read);
-      rest = taken(rest, spelling, read);
-      if (!read.text.includes('\\')) break;
+      const read = reads.at(depth);
+      if (read === undefined) break;
+      const rest = taken(reads.text, spelling, read);
+      if (rest !== reads.text) reads = new Reads(rest);
     }
   }
-  return rest;
+  return reads.text;
+}
+
+/** A text, and how it reads without its escapes, and without theirs. Each is made once, and when it is asked for. */
+class Reads {
+  private readonly all: Read[];
+
+  constructor(readonly text: string) {
+    this.all = [{ text }];
+  }
+
+  /** Absent: nothing is escaped so often. */
+  at(depth: number): Read | undefined {
+    for (let last = this.all.at(-1); this.all.length <= depth; last = this.all.at(-1)) {
+      if (!last?.text.includes('\\')) return undefined;
+      this.all.push(unescaped(last));
+    }
+    return this.all[depth];
+  }
 }
 
 /** An error in which secrets are not told: not in its message, its stack and what else it holds, nor by its cause. */
@@ -96,7 +115,7 @@ function spellingsOf(secret: string): string[] {
 interface Read {
   readonly text: string;
   /** One more than there are characters: the last is the end. Absent: it is as it was written. */
-  readonly at?: readonly number[];
+  readonly at?: Uint32Array;
 }
 
 const ESCAPE = /\\(?:u\{([0-9a-f]{1,6})\}|u([0-9a-f]{4})|x([0-9a-f]{2})|([\s\S]))/giy;
@@ -104,23 +123,33 @@ const ESCAPE = /\\(?:u\{([0-9a-f]{1,6})\}|u([0-9a-f]{4})|x([0-9a-f]{2})|([\s\S])
 const LETTERS: Record<string, string> = { n: '\n', r: '\r', t: '\t', b: '\b', f: '\f', v: '\v', '0': '\0' };
 
 /** A text without its escapes, as JSON and most languages have them. */
-function unescaped(read: Read): Read {
-  const { text, at } = read;
-  let out = '';
-  const places: number[] = [];
+function unescaped({ text, at }: Read): Read {
+  const parts: string[] = [];
+  // No escape is shorter than what it stands for.
+  const places = new Uint32Array(text.length + 1);
+  let length = 0;
+  const take = (part: string, from: number, step: 0 | 1): void => {
+    for (let unit = 0; unit < part.length; unit++, length++) {
+      const place = from + unit * step;
+      places[length] = at?.[place] ?? place;
+    }
+    parts.push(part);
+  };
   for (let index = 0; index < text.length; ) {
+    const next = text.indexOf('\\', index);
+    const plain = text.slice(index, next < 0 ? text.length : next);
+    take(plain, index, 1);
+    index += plain.length;
+    if (next < 0) break;
     ESCAPE.lastIndex = index;
-    const found = text[index] === '\\' ? ESCAPE.exec(text) : null;
-    const [all = text[index] ?? '', braced, four, two, letter = ''] = found ?? [];
+    // A text may end with the sign alone.
+    const [all = '\\', braced, four, two, letter = all] = ESCAPE.exec(text) ?? [];
     const code = Number.parseInt(braced ?? four ?? two ?? '', 16);
-    const isCode = found !== null && code <= 0x10ffff;
-    const char = found === null ? all : isCode ? String.fromCodePoint(code) : (LETTERS[letter] ?? letter);
-    for (let unit = 0; unit < char.length; unit++) places.push(at?.[index] ?? index);
-    out += char;
+    take(code <= 0x10ffff ? String.fromCodePoint(code) : (LETTERS[letter] ?? letter), index, 0);
     index += all.length;
   }
-  places.push(at?.[text.length] ?? text.length);
-  return { text: out, at: places };
+  places[length] = at?.[text.length] ?? text.length;
+  return { text: parts.join(''), at: places };
 }
 
 /** A text without a secret that can be read in it. */
@@ -132,9 +161,19 @@ function taken(text: string, secret: string, read: Read): string {
   for (let found = plain.indexOf(secret); found >= 0; found = plain.indexOf(secret, found + secret.length)) {
     const end = found + secret.length;
     const [from, to] = [at?.[found] ?? found, at?.[end] ?? end];
-    if (!isTelling && (isWord([...plain.slice(0, found)].at(-1)) || isWord([...plain.slice(end)].at(0)))) continue;
+    if (!isTelling && (isWord(charBefore(plain, found)) || isWord(charAt(plain, end)))) continue;
     out += text.slice(done, from) + MASK;
     done = to;
   }
   return out + text.slice(done);
+}
+
+/** The character that ends there, of one or two units. */
+function charBefore(text: string, end: number): string | undefined {
+  return [...text.slice(Math.max(0, end - 2), end)].at(-1);
+}
+
+/** The character that begins there. */
+function charAt(text: string, begin: number): string | undefined {
+  return [...text.slice(begin, begin + 2)][0];
 }

@@ -277,3 +277,17 @@ test.each([400, 429, 502])(
     }
   },
 );
+
+test('a secret of one character that stands often in a long text does not hold the program up', () => {
+  const began = performance.now();
+  expect(masked('1 '.repeat(100_000), '1')).toBe('… '.repeat(100_000));
+  expect(performance.now() - began).toBeLessThan(2_000);
+});
+
+test('many secrets in a long text with escapes do not hold the program up', () => {
+  const secrets = Array.from({ length: 100 }, (_, at) => `hunter-no-${at}`);
+  const text = `${String.raw`C:\\\\dir `.repeat(200_000)}${secrets[7]}`;
+  const began = performance.now();
+  expect(masked(text, secrets)).toBe(text.replace('hunter-no-7', '…'));
+  expect(performance.now() - began).toBeLessThan(5_000);
+});
