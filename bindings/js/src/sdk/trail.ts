@@ -5,7 +5,7 @@ import { NOT_DONE } from './api/failure.ts';
 import { NotDoneError, OnceboxError, OutcomeUnknownError } from './errors.ts';
 import { type Answer, type Call, isLook, type Sender } from './transport/sender.ts';
 
-/** The most attempts that are kept; of more, the oldest are left out, and counted. */
+/** The most attempts that are kept; of more, the oldest are left out, and their numbers with them. */
 const MOST = 64;
 
 interface Noted {
@@ -21,7 +21,10 @@ const gathered = new WeakMap<readonly Attempt[], ReadonlySet<readonly Attempt[]>
 export class Trail {
   private readonly began = performance.now();
   private readonly all: Noted[] = [];
-  private leftOut = 0;
+  /** Of all that was noted, also where it was left out since. */
+  private readonly histories = new WeakSet<readonly Attempt[]>();
+  private readonly signals = new Set<AbortSignal>();
+  private count = 0;
   private outer: Trail | undefined;
 
   /** The same requests are part of another call, too. */
@@ -30,16 +33,25 @@ export class Trail {
     return this;
   }
 
+  /** Whose abort ends the call: its reason is the caller's. */
+  follow(signal: AbortSignal | undefined): void {
+    this.outer?.follow(signal);
+    if (signal !== undefined) this.signals.add(signal);
+  }
+
   /** Adds the attempts of a request that began then. A look has no effect. */
   note(began: number, attempts: readonly Attempt[], look: boolean): void {
     this.outer?.note(began, attempts, look);
+    this.histories.add(attempts);
     const offset = (began - this.began) / 1000;
     for (const each of attempts) {
       const purpose = look ? 'look_up' : each.purpose;
-      const attempt = { ...each, purpose, started: each.started + offset, ended: each.ended + offset };
+      const [started, ended] = [each.started + offset, each.ended + offset];
+      this.count += 1;
+      const attempt = Object.freeze({ ...each, number: this.count, purpose, started, ended });
       this.all.push({ attempt, of: attempts });
     }
-    for (; this.all.length > MOST; this.leftOut++) {
+    while (this.all.length > MOST) {
       // One that may have had an effect stays, for all that is known of the call hangs on it.
       const [first, ...others] = this.all;
       const isNeeded = first !== undefined && isDone([first]) && !isDone(others);
@@ -49,17 +61,22 @@ export class Trail {
 
   /**
    * What the call failed by: with the attempts of all its requests, and never as not done where an earlier one was, or may have
-   * been, carried out.
+   * been, carried out. An abort's reason, and an error of another call that is thrown in this one (by a callback, say), stay as
+   * they are.
    *
    * @param done says so where the failed request was not
    */
   tell(error: unknown, done: string): unknown {
-    if (!(error instanceof OnceboxError)) return error;
+    if (!(error instanceof OnceboxError) || [...this.signals].some((each) => each.aborted && each.reason === error)) {
+      return error;
+    }
     const own = error.attempts;
     const ofError = gathered.get(own) ?? new Set([own]);
+    // It is another call's: what that one was of is no part of this one.
+    if (own.length > 0 && ![...ofError].every((each) => this.histories.has(each))) return error;
     const earlier = this.all.filter((each) => !ofError.has(each.of));
     if (earlier.length === 0) return error;
-    const attempts = this.all.map(({ attempt }, at) => Object.freeze({ ...attempt, number: this.leftOut + at + 1 }));
+    const attempts = this.all.map(({ attempt }) => attempt);
     gathered.set(Object.freeze(attempts), new Set(this.all.map((each) => each.of)));
     error.attempts = attempts;
     if (!isDone(earlier) || own.length === 0 || mayHaveBeenProcessed(own)) return error;
@@ -103,6 +120,7 @@ export async function through<S, T>(
 /** Sends a request, and notes its attempts. */
 export async function sendNoted(sender: Sender, call: Call, trail: Trail | undefined): Promise<Answer> {
   if (trail === undefined) return sender.send(call);
+  trail.follow(call.signal);
   const began = performance.now();
   try {
     const answer = await sender.send(call);

@@ -155,6 +155,7 @@ export class Envd {
     const control = new AbortController();
     const abort = () => control.abort(rpc.signal?.reason);
     if (rpc.signal?.aborted) throw rpc.signal.reason;
+    this.trail?.follow(rpc.signal);
     rpc.signal?.addEventListener('abort', abort, { once: true });
     const { keepalive, silence } = watchdogOf(rpc.watchdog ?? {});
     const timeout = remoteTimeoutMs > 0 ? { 'Connect-Timeout-Ms': String(Math.ceil(remoteTimeoutMs)) } : {};
@@ -277,7 +278,8 @@ export class Envd {
     try {
       return await this.sendRaw(action, call);
     } catch (error) {
-      throw await this.afterLoss(error);
+      // The caller's reason may be an error of another call.
+      throw call.signal?.aborted ? error : await this.afterLoss(error);
     }
   }
 
