@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { E2B } from '../../src/sdk/client.ts';
 import { BuildError, InvalidArgumentError, TemplateError } from '../../src/sdk/errors.ts';
 import { Sandbox } from '../../src/sdk/sandbox/sandbox.ts';
+import { quote } from '../../src/sdk/shell.ts';
 import { templateFiles } from '../../src/sdk/template/context.node.ts';
 import { globExpression } from '../../src/sdk/template/glob.ts';
 import { defaultBuildLogger, LogEntry, LogEntryEnd, LogEntryStart } from '../../src/sdk/template/logs.ts';
@@ -192,6 +193,54 @@ test('a Dockerfile becomes steps, and steps a Dockerfile', async () => {
     expect(() => Template().fromDockerfile(wrong), wrong).toThrow(words);
     expect(() => Template().fromDockerfile(wrong), wrong).toThrow(InvalidArgumentError);
   }
+});
+
+test.each([
+  'echo one\ntwo',
+  'echo one\r\ntwo',
+  'echo one \\',
+  'echo one \\ ',
+  '[ -f /x ] && rm /x',
+  ' [ -f /x ]',
+  '--mount=type=cache true',
+  '# nothing',
+  'cat <<EOF\nx\nEOF',
+  'cat <<<"a"',
+])('a command that a line of a Dockerfile would not hold is written by its words: %j', (command) => {
+  const words = JSON.stringify(['/bin/sh', '-c', command]);
+  const recipe = Template().fromImage('debian:12').runCmd(command).setStartCmd(command, 'true');
+  const file = Template.toDockerfile(recipe);
+  expect(file).toBe(`FROM debian:12\nRUN ${words}\nENTRYPOINT ${words}\n`);
+  const line = `/bin/sh -c ${quote(command)}`;
+  const { steps, startCmd } = Template().fromDockerfile(file).recipe;
+  expect([steps[2]?.args, startCmd]).toEqual([[line], line]);
+});
+
+test.each(['echo a # b', 'echo "[a]"', 'test 1 -lt 2 && echo \\a', 'git log -- x'])(
+  'a command that a line holds is written as it is: %j',
+  (command) => {
+    const recipe = Template().fromImage('debian:12').runCmd(command).setStartCmd(command, 'true');
+    expect(Template.toDockerfile(recipe)).toBe(`FROM debian:12\nRUN ${command}\nENTRYPOINT ${command}\n`);
+  },
+);
+
+test('what a line of a Dockerfile cannot hold is refused, and its value is not told', () => {
+  const recipe = () => Template().fromImage('debian:12');
+  for (const refused of [
+    () => recipe().setEnvs({ A: 'hunter2\nB' }),
+    () => recipe().setEnvs({ 'A\nhunter2': 'B' }),
+    () => recipe().copy('a\nhunter2', '/b'),
+    () => recipe().copy('a', '/b\nhunter2'),
+    () => recipe().setWorkdir('/a\r\nhunter2'),
+    () => recipe().setUser('me\nhunter2'),
+    () => recipe().setWorkdir('/a\\'),
+    () => recipe().copy('a', '/b\\'),
+  ]) {
+    expect(() => Template.toDockerfile(refused()), String(refused)).toThrow(InvalidArgumentError);
+    expect(() => Template.toDockerfile(refused()), String(refused)).toThrow(/^(?!.*hunter2)toDockerfile: /s);
+  }
+  // Its quote ends the line.
+  expect(Template.toDockerfile(recipe().setEnvs({ A: 'b\\' }))).toBe("FROM debian:12\nENV A='b\\'\n");
 });
 
 /** The commands of a Dockerfile's RUN lines. */

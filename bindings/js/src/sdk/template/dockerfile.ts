@@ -51,7 +51,8 @@ export function readDockerfile(content: string, template: TemplateFromImage): vo
       }
       case 'RUN':
         noFlags(instruction);
-        if (/<<-?['"]?\w/.test(rest)) throw wrong(line, 'here-documents are not supported');
+        if (execForm(rest) === undefined && /<<-?['"]?\w/.test(rest))
+          throw wrong(line, 'here-documents are not supported');
         template.runCmd(commandLine(rest));
         break;
       case 'COPY':
@@ -92,19 +93,39 @@ export function writeDockerfile(recipe: Recipe): string {
     throw new InvalidArgumentError('toDockerfile: it begins with a template, which no Dockerfile can name');
   }
   const lines = recipe.steps.map(({ type, args }) => {
+    if (type === 'RUN') return `RUN ${written(args[0] ?? '')}`;
+    for (const arg of args) refuseLineBreak(type, arg);
     switch (type) {
       case 'COPY':
-        return `COPY ${args[0]} ${args[1]}`;
-      case 'RUN':
-        return `RUN ${args[0]}`;
+        return onOneLine(`COPY ${args[0]} ${args[1]}`);
       case 'ENV':
         return `ENV ${args.flatMap((name, at) => (at % 2 === 0 ? [`${name}=${quote(args[at + 1] ?? '')}`] : [])).join(' ')}`;
       default:
-        return `${type} ${args.join(' ')}`;
+        return onOneLine(`${type} ${args.join(' ')}`);
     }
   });
-  const start = recipe.startCmd === undefined ? [] : [`ENTRYPOINT ${recipe.startCmd}`];
+  const start = recipe.startCmd === undefined ? [] : [`ENTRYPOINT ${written(recipe.startCmd)}`];
   return `${[`FROM ${recipe.image}`, ...lines, ...start].join('\n')}\n`;
+}
+
+/** Where a command would not be read as it is: it is of several lines, goes on, or begins as something else does. */
+const NO_LINE = /[\n\r]|\\\s*$|^\s*(?:\[|--|#)|<</;
+
+/** A command as an instruction has it. What would be read as something else is given to the shell by its words. */
+function written(command: string): string {
+  return NO_LINE.test(command) ? JSON.stringify(['/bin/sh', '-c', command]) : command;
+}
+
+function refuseLineBreak(type: string, arg: string): void {
+  if (!/[\n\r]/.test(arg)) return;
+  // Not the value: it may be a secret.
+  throw new InvalidArgumentError(`toDockerfile: ${type} holds a line break, which a line of a Dockerfile cannot hold`);
+}
+
+/** An instruction that the next line is no part of. */
+function onOneLine(line: string): string {
+  if (!/\\\s*$/.test(line)) return line;
+  throw new InvalidArgumentError(`toDockerfile: ${JSON.stringify(line)} ends with the sign that lets a line go on`);
 }
 
 /** What the directives at the top of a Dockerfile look like. */
@@ -198,9 +219,14 @@ function list(text: string): string[] | undefined {
   }
 }
 
+/** The words of a command that is no line for a shell. */
+function execForm(text: string): string[] | undefined {
+  return text.startsWith('[') ? list(text) : undefined;
+}
+
 /** A command as a line for the shell. */
 function commandLine(text: string): string {
-  const words = text.startsWith('[') ? list(text) : undefined;
+  const words = execForm(text);
   return words === undefined ? text : words.map(quote).join(' ');
 }
 
