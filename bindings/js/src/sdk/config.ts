@@ -194,7 +194,7 @@ export class ConnectionConfig {
   /** One signal of a time limit, in milliseconds, and of another signal; absent where there is neither. */
   getSignal(requestTimeoutMs: number = this.requestTimeoutMs, signal?: AbortSignal): AbortSignal | undefined {
     // A part of a millisecond is none to Node's signals.
-    const ms = requestTimeoutMs > 0 ? Math.ceil(milliseconds('requestTimeoutMs', requestTimeoutMs)) : 0;
+    const ms = Math.ceil(milliseconds('requestTimeoutMs', requestTimeoutMs));
     const limit = ms > 0 ? AbortSignal.timeout(ms) : undefined;
     if (limit === undefined || signal === undefined) return limit ?? signal;
     return AbortSignal.any([limit, signal]);

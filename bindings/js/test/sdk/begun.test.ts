@@ -10,6 +10,7 @@ import { pack } from '../../src/sdk/envd/envelope.ts';
 import {
   AuthenticationError,
   ConnectionLostError,
+  InvalidArgumentError,
   NotDoneError,
   NotFoundError,
   OnceboxError,
@@ -131,6 +132,27 @@ describe('a durable command', () => {
     await command.disconnect();
     return { command, asked };
   };
+
+  test("whose input's limit of time is none is refused, and one of weeks is none that is over at once", async () => {
+    const Start = [stream(says('f\n'), exit)];
+    const { command, asked } = await handle({ Start, SendInput: [ok()], CloseStdin: [ok()] });
+    const starts = () => asked.filter((each) => each === 'Start').length;
+    const before = starts();
+    for (const requestTimeoutMs of [Number.NaN, -1, Number.POSITIVE_INFINITY]) {
+      for (const call of [
+        () => command.sendStdin('a', { requestTimeoutMs }),
+        () => command.closeStdin({ requestTimeoutMs }),
+      ]) {
+        const error: unknown = await call().catch((thrown: unknown) => thrown);
+        expect(error, `${requestTimeoutMs}`).toBeInstanceOf(InvalidArgumentError);
+        expect(String(error)).toMatch(/requestTimeoutMs/);
+      }
+    }
+    expect(starts()).toBe(before);
+    await command.sendStdin('a', { requestTimeoutMs: 3e9 });
+    await command.closeStdin({ requestTimeoutMs: 3e9 });
+    expect(starts()).toBe(before + 2);
+  });
 
   test('whose start may have arrived is not told as not started', async () => {
     for (const first of ['lost', stream(), status(502)] as Turn[]) {

@@ -383,6 +383,10 @@ test('an upload is given up while its source stands still, and the source is let
 
 test('limits of time that are no whole number, or more than any timer can have, are limits', async () => {
   const { getSignal } = ConnectionConfig.prototype;
+  for (const none of [Number.NaN, -5, Number.POSITIVE_INFINITY]) {
+    expect(() => getSignal.call(new ConnectionConfig({ apiKey: 'k' }), none), `${none}`).toThrow(InvalidArgumentError);
+  }
+  expect(getSignal.call(new ConnectionConfig({ apiKey: 'k' }), 0)).toBeUndefined();
   for (const requestTimeoutMs of [10_000.5, 2 ** 40, Number.MAX_VALUE]) {
     expect(getSignal.call(new ConnectionConfig({ apiKey: 'k' }), requestTimeoutMs)).toBeInstanceOf(AbortSignal);
     const fetch = async () => Response.json({ message: 'no' }, { status: 401 });

@@ -116,8 +116,8 @@ async function followed(spool: Spool, following: Following): Promise<Source> {
     events: following.events(),
     offsets: () => following.offsets,
     kill: () => through(spool, (noting) => noting.kill(signalOf(spool)), 'it may have been killed before'),
-    sendStdin: (data, opts) => input.add(bytesOf(data), false, opts ?? {}),
-    closeStdin: (opts) => input.add(new Uint8Array(), true, opts ?? {}),
+    sendStdin: async (data, opts) => input.add(bytesOf(data), false, opts ?? {}),
+    closeStdin: async (opts) => input.add(new Uint8Array(), true, opts ?? {}),
   };
 }
 
@@ -132,23 +132,29 @@ class Input {
   ) {}
 
   /** Adds bytes once, however often the connection is cut meanwhile. */
-  add(bytes: Uint8Array, last: boolean, opts: CommandRequestOpts): Promise<void> {
+  async add(bytes: Uint8Array, last: boolean, opts: CommandRequestOpts): Promise<void> {
+    const { requestTimeoutMs = this.spool.options.requestTimeoutMs, signal } = opts;
+    const limit = milliseconds('requestTimeoutMs', requestTimeoutMs);
     // The caller may change its buffer while others write.
     const data = bytes.slice();
-    const added = this.turn.then(() => this.feed(data, last, opts));
+    const added = this.turn.then(() => this.feed(data, last, limit, signal));
     this.turn = added.catch(() => {});
-    return added;
+    await added;
   }
 
-  private async feed(data: Uint8Array<ArrayBuffer>, last: boolean, opts: CommandRequestOpts): Promise<void> {
-    const { requestTimeoutMs = this.spool.options.requestTimeoutMs } = opts;
+  private async feed(
+    data: Uint8Array<ArrayBuffer>,
+    last: boolean,
+    requestTimeoutMs: number,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
     const reached = new Spool({ ...this.spool.options, requestTimeoutMs });
     let there = 0;
     const feed = async (spool: Spool) => {
       let at = 0;
       do {
         const piece = data.subarray(at, at + INPUT_PIECE);
-        await spool.feed(this.at, piece, last, signalOf(spool, opts.signal), () => {
+        await spool.feed(this.at, piece, last, signalOf(spool, signal), () => {
           this.at += piece.length;
           there += piece.length;
         });
