@@ -243,6 +243,26 @@ test('what a line of a Dockerfile cannot hold is refused, and its value is not t
   expect(Template.toDockerfile(recipe().setEnvs({ A: 'b\\' }))).toBe("FROM debian:12\nENV A='b\\'\n");
 });
 
+test.each(['<<EOF', '<<.e', 'cat <<\\EOF', '<<-EOF cat', "3<<'E O F' cat", '<<"E" cat', 'cat <<-"E"x > /y'])(
+  'a here-document of a Dockerfile is refused: %j',
+  (rest) => {
+    expect(() => Template().fromDockerfile(`FROM a\nRUN ${rest}\nx`)).toThrow(/line 2: here-documents/);
+  },
+);
+
+test.each([
+  'cat <<<foo',
+  'cat <<< foo',
+  'echo $((1<<x)) $((1 <<x))',
+  'echo "a<<b" "<<b" \'<<EOF\'',
+  'echo "a \\" <<b"',
+  'echo \\<<EOF',
+  'let x=1<<2',
+  'echo << a',
+])('what only looks like a here-document is a command: %j', async (command) => {
+  expect(await runs('FROM a', `RUN ${command}`)).toEqual([command]);
+});
+
 /** The commands of a Dockerfile's RUN lines. */
 async function runs(...lines: string[]): Promise<(string | undefined)[]> {
   const { steps } = await sent(Template().fromDockerfile(lines.join('\n')));

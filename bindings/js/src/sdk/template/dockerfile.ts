@@ -51,7 +51,7 @@ export function readDockerfile(content: string, template: TemplateFromImage): vo
       }
       case 'RUN':
         noFlags(instruction);
-        if (execForm(rest) === undefined && /<<-?['"]?\w/.test(rest))
+        if (execForm(rest) === undefined && hasHereDocument(rest))
           throw wrong(line, 'here-documents are not supported');
         template.runCmd(commandLine(rest));
         break;
@@ -217,6 +217,15 @@ function list(text: string): string[] | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** What is none of a shell line's operators: arithmetic, in which `<<` shifts, and what is quoted. */
+const NO_OPERATOR = /\$\(\([\s\S]*?\)\)|'[^']*(?:'|$)|"(?:[^"\\]|\\[\s\S])*(?:"|$)|\\[\s\S]/g;
+
+/** Whether one of a line's words begins a here-document, as Docker looks for them. `<<<` begins none. */
+function hasHereDocument(line: string): boolean {
+  const words = line.replaceAll(NO_OPERATOR, 'q').split(/\s+/);
+  return words.some((word) => /^\d*<<-?[^<]+$/.test(word));
 }
 
 /** The words of a command that is no line for a shell. */
