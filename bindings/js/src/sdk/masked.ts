@@ -28,31 +28,50 @@ export function masked(text: string, secrets: Secrets): string {
   // The longest first, however deep it is escaped: what is part of another one leaves no rest of that.
   for (const spelling of spellings(secrets)) {
     for (let depth = 0; depth <= ESCAPED; depth++) {
-      const read = reads.at(depth);
-      if (read === undefined) break;
-      const rest = taken(reads.text, spelling, read);
-      if (rest !== reads.text) reads = new Reads(rest);
+      for (let way = 0; way <= WAYS.length; way++) {
+        const read = reads.at(depth, way);
+        if (read === undefined) continue;
+        const rest = taken(reads.text, spelling, read);
+        if (rest !== reads.text) reads = new Reads(rest);
+      }
+      if (depth < ESCAPED && reads.at(depth + 1, 0) === undefined) break;
     }
   }
   return reads.text;
 }
 
-/** A text, and how it reads without its escapes, and without theirs. Each is made once, and when it is asked for. */
+/**
+ * A text, and how it reads without its escapes, and without theirs; each of them as it is, and in the {@link WAYS} of URLs, forms
+ * and HTML. Each is made once, and when it is asked for.
+ */
 class Reads {
   private readonly all: Read[];
+  private readonly others = new Map<number, Read | undefined>();
 
   constructor(readonly text: string) {
     this.all = [{ text }];
   }
 
-  /** Absent: nothing is escaped so often. */
-  at(depth: number): Read | undefined {
+  /** Absent: nothing is escaped so often, or so. */
+  at(depth: number, way: number): Read | undefined {
     for (let last = this.all.at(-1); this.all.length <= depth; last = this.all.at(-1)) {
       if (!last?.text.includes('\\')) return undefined;
-      this.all.push(unescaped(last));
+      this.all.push(decoded(last, ESCAPES));
     }
-    return this.all[depth];
+    const plain = this.all[depth];
+    const coding = WAYS[way - 1];
+    if (plain === undefined || coding === undefined) return plain;
+    const key = depth * (WAYS.length + 1) + way;
+    if (!this.others.has(key)) this.others.set(key, decodedIfAny(plain, coding));
+    return this.others.get(key);
   }
+}
+
+/** Absent where it is as it was. */
+function decodedIfAny(read: Read, coding: Coding): Read | undefined {
+  if (read.text.search(coding.sign) < 0) return undefined;
+  const other = decoded(read, coding);
+  return other.text === read.text ? undefined : other;
 }
 
 /** An error in which secrets are not told: not in its message, its stack and what else it holds, nor by its cause. */
@@ -118,14 +137,70 @@ interface Read {
   readonly at?: Uint32Array;
 }
 
-const ESCAPE = /\\(?:u\{([0-9a-f]{1,6})\}|u([0-9a-f]{4})|x([0-9a-f]{2})|([\s\S]))/giy;
+/** How signs may be written in others. What they are written in is never shorter. */
+interface Coding {
+  /** What each of them begins with. */
+  readonly sign: RegExp;
+  /** What stands there for others, and what that is. */
+  readonly decode: (text: string, at: number) => readonly [all: string, read: string];
+}
 
 const LETTERS: Record<string, string> = { n: '\n', r: '\r', t: '\t', b: '\b', f: '\f', v: '\v', '0': '\0' };
 
-/** A text without its escapes, as JSON and most languages have them. */
-function unescaped({ text, at }: Read): Read {
+/** As JSON and most languages have them. */
+const ESCAPES = /* @__PURE__ */ coding(
+  /\\/g,
+  /\\(?:u\{([0-9a-f]{1,6})\}|u([0-9a-f]{4})|x([0-9a-f]{2})|([\s\S]))/iy,
+  ([all = '', braced, four, two, letter = all]) =>
+    fromCode(Number.parseInt(braced ?? four ?? two ?? '', 16)) ?? LETTERS[letter] ?? letter,
+);
+
+/** One character in the bytes of its UTF-8. */
+const PERCENT =
+  /%[0-7][0-9a-f]|%[cd][0-9a-f]%[89ab][0-9a-f]|%e[0-9a-f](?:%[89ab][0-9a-f]){2}|%f[0-7](?:%[89ab][0-9a-f]){3}|\+/iy;
+
+function character([all = '']: readonly (string | undefined)[]): string {
+  try {
+    return decodeURIComponent(all);
+  } catch {
+    return all;
+  }
+}
+
+const NAMES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00a0' };
+
+/** In URLs, of which each part has signs of its own that need none; in forms; and in HTML. */
+const WAYS: readonly Coding[] = [
+  /* @__PURE__ */ coding(/%/g, PERCENT, character),
+  /* @__PURE__ */ coding(/[%+]/g, PERCENT, (found) => (found[0] === '+' ? ' ' : character(found))),
+  /* @__PURE__ */ coding(
+    /&/g,
+    /&(?:(amp|lt|gt|quot|apos|nbsp)|#(\d{1,7})|#x([0-9a-f]{1,6}));/iy,
+    ([all = '', name, ten, sixteen]) =>
+      NAMES[name?.toLowerCase() ?? ''] ??
+      fromCode(ten === undefined ? Number.parseInt(sixteen ?? '', 16) : Number(ten)) ??
+      all,
+  ),
+];
+
+function fromCode(code: number): string | undefined {
+  return code <= 0x10ffff ? String.fromCodePoint(code) : undefined;
+}
+
+function coding(sign: RegExp, all: RegExp, read: (found: readonly (string | undefined)[]) => string): Coding {
+  return {
+    sign,
+    decode: (text, at) => {
+      all.lastIndex = at;
+      const found = all.exec(text);
+      return found === null ? [text[at] ?? '', text[at] ?? ''] : [found[0], read(found)];
+    },
+  };
+}
+
+/** A text without what stands in it for others. */
+function decoded({ text, at }: Read, { sign, decode }: Coding): Read {
   const parts: string[] = [];
-  // No escape is shorter than what it stands for.
   const places = new Uint32Array(text.length + 1);
   let length = 0;
   const take = (part: string, from: number, step: 0 | 1): void => {
@@ -136,17 +211,13 @@ function unescaped({ text, at }: Read): Read {
     parts.push(part);
   };
   for (let index = 0; index < text.length; ) {
-    const next = text.indexOf('\\', index);
-    const plain = text.slice(index, next < 0 ? text.length : next);
-    take(plain, index, 1);
-    index += plain.length;
-    if (next < 0) break;
-    ESCAPE.lastIndex = index;
-    // A text may end with the sign alone.
-    const [all = '\\', braced, four, two, letter = all] = ESCAPE.exec(text) ?? [];
-    const code = Number.parseInt(braced ?? four ?? two ?? '', 16);
-    take(code <= 0x10ffff ? String.fromCodePoint(code) : (LETTERS[letter] ?? letter), index, 0);
-    index += all.length;
+    sign.lastIndex = index;
+    const next = sign.exec(text)?.index ?? text.length;
+    take(text.slice(index, next), index, 1);
+    if (next === text.length) break;
+    const [all, read] = decode(text, next);
+    take(read, next, 0);
+    index = next + all.length;
   }
   places[length] = at?.[text.length] ?? text.length;
   return { text: parts.join(''), at: places };

@@ -50,6 +50,13 @@ test.each([
   [String.raw`"{\"v\":\"1a\\\"bcd2\"}"`, 'a"bcd', String.raw`"{\"v\":\"1…2\"}"`],
   ['https://p%40ss%2fw@h p%40ss%2Fw', 'p@ss/w', 'https://…@h …'],
   ['ä?', 'ä', '…?'],
+  ['<p>a&amp;b&lt;c&gt;&quot;d&#39;e&#x27;f&apos;</p>', `a&b<c>"d'e'f'`, '<p>…</p>'],
+  ['value=my+pass%20word&x', 'my pass word', 'value=…&x'],
+  ['value=my+pass%2bword&x', 'my pass+word', 'value=…&x'],
+  ['of p%40ss/w%C3%84rd+1 and p%40ss%2fwÄrd+1', 'p@ss/wÄrd+1', 'of … and …'],
+  ['a%68unter2%', 'hunter2', 'a…%'],
+  [String.raw`{"html":"<b>p&amp;\u0068unter2<\/b>"}`, 'p&hunter2', String.raw`{"html":"<b>…<\/b>"}`],
+  ['100% of a+b &copy; %ff %e4%b8', 'hunter2', '100% of a+b &copy; %ff %e4%b8'],
   ['any', '', 'any'],
 ])('of %j the secret %j is taken out', (text, secret, shown) => {
   expect(masked(text, secret)).toBe(shown);
