@@ -8,10 +8,15 @@ import {
   OutcomeUnknownError,
   Result,
   Sandbox,
+  type SandboxError,
   TimeoutError,
 } from '../../src/code-interpreter.ts';
-import { serve } from './scripted.ts';
+import { serve, type Turn } from './scripted.ts';
 import { available, useServer } from './server.ts';
+
+/** Lines of an answer. */
+const COUNTED = '{"type":"number_of_executions","execution_count":1}\n';
+const PRINTED = '{"type":"stdout","text":"out","timestamp":1}\n';
 
 /** A Python that has the kernel. */
 const PYTHON = process.env.ONCEBOX_PYTHON_WITH_IPYKERNEL ?? '';
@@ -42,7 +47,7 @@ test('a result has its forms, and what is new is extra', () => {
 });
 
 test("a client's own headers of all requests are sent to the code interpreter, and its own routing wins", async () => {
-  using server = await serve(200);
+  using server = await serve({ status: 200, body: COUNTED }, 200);
   const requestHeaders = { 'X-Own': 'mine', 'e2b-sandbox-port': '1' };
   const sandbox = new Sandbox({ ...server.opts, requestHeaders, sandboxId: 'i1', envdVersion: '0.6.13' });
   await sandbox.runCode('1');
@@ -53,6 +58,48 @@ test("a client's own headers of all requests are sent to the code interpreter, a
   expect(server.seen.map(({ headers }) => [headers['x-own'], headers['e2b-sandbox-port']])).toEqual(
     Array.from({ length: 5 }, () => ['mine', '49999']),
   );
+});
+
+/** What becomes of code that is answered by this. */
+async function ran(turn: Turn): Promise<Execution | (SandboxError & { execution?: Execution })> {
+  using server = await serve(turn);
+  const sandbox = new Sandbox({ ...server.opts, sandboxId: 'i1', envdVersion: '0.6.13' });
+  return await sandbox.runCode('1').catch((error: SandboxError) => error);
+}
+
+test.each([
+  ['without anything', { status: 200, headers: { 'content-length': '0' }, body: '' }, /before anything was told/],
+  ['of no pieces', { status: 200, body: '' }, /before anything was told/],
+  ['without a body', { status: 204, body: '' }, /before anything was told/],
+  ['of empty lines', { status: 200, body: '\n \r\n' }, /before anything was told/],
+  ['of JSON without a line', { status: 200, body: '{"error":"upstream gone"}' }, /in the middle of a line/],
+  ['whose last line does not end', { status: 200, body: `${PRINTED}${COUNTED.trim()}` }, /in the middle of a line/],
+  ['that ends in half a line', { status: 200, body: `${PRINTED}{"type":"res` }, /in the middle of a line/],
+  ['with a space after its last line', { status: 200, body: `${PRINTED} ` }, /in the middle of a line/],
+])('an answer %s is no run that gave nothing', async (_, turn, how) => {
+  const error = await ran(turn);
+  expect(error).toBeInstanceOf(OutcomeUnknownError);
+  expect(String(error)).toMatch(how);
+  expect(String(error)).toMatch(/the connection was lost, and the result is unknown/);
+  const { execution } = error as { execution?: Execution };
+  expect(execution?.logs.stdout).toEqual(turn.body.startsWith(PRINTED) ? ['out'] : []);
+});
+
+test.each([
+  ...['{"error":"upstream gone"}', '{"type":1}', '[]', 'null', '"stdout"', 'upstream gone'],
+  ...['{"type":"stdout"}', '{"type":"stderr","text":1}', '{"type":"error","name":1}'],
+  ...['{"type":"number_of_executions"}', '{"type":"number_of_executions","execution_count":-1}'],
+])('a line %s is not passed over as one of a new kind', async (line) => {
+  const error = await ran({ status: 200, body: `${PRINTED}${line}\n${COUNTED}` });
+  expect(error).toBeInstanceOf(OutcomeUnknownError);
+  expect(String(error)).toMatch(/the server's answer makes no sense/);
+  expect((error as { execution?: Execution }).execution?.logs.stdout).toEqual(['out']);
+});
+
+test('kinds of lines that are new are passed over', async () => {
+  const body = `{"type":"keepalive"}\n\n${PRINTED}{"type":"end_of_execution","x":[1]}\r\n${COUNTED}`;
+  expect(await ran({ status: 200, body })).toMatchObject({ logs: { stdout: ['out'] }, executionCount: 1 });
+  expect(await ran({ status: 200, body: '{"type":"keepalive"}\n' })).toMatchObject({ results: [] });
 });
 
 describe.skipIf(!runs)('the code interpreter', () => {

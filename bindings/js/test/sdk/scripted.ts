@@ -17,8 +17,8 @@ const WIRE_SECRET = {
 };
 const INFO = { ...WIRE_SECRET, templateID: 't', sandboxID: 'i1', clientID: '', state: 'running', ...TIMES };
 
-/** What a request is answered with: a status, with headers; `cut`: nothing, the connection is lost; `silent`: nothing at all. */
-export type Turn = number | 'cut' | 'silent' | { status: number; headers: Record<string, string> };
+/** What a request is answered with: a status, with headers and a body; `cut`: nothing, the connection is lost; `silent`: nothing at all. */
+export type Turn = number | 'cut' | 'silent' | { status: number; headers?: Record<string, string>; body?: string };
 
 /** A control plane that answers by a script, the last turn for ever, and says what it was asked. */
 export async function serve(...turns: Turn[]) {
@@ -31,8 +31,8 @@ export async function serve(...turns: Turn[]) {
       request.socket.destroy();
       return;
     }
-    const { status, headers } = typeof turn === 'number' ? { status: turn, headers: {} } : turn;
-    response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(INFO));
+    const { status, headers = {}, body = JSON.stringify(INFO) } = typeof turn === 'number' ? { status: turn } : turn;
+    response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(body);
   };
   const server = createServer((request, response) => {
     request.resume().on('end', () => answer(request, response));

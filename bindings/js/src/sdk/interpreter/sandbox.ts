@@ -73,7 +73,8 @@ export class Sandbox extends PlainSandbox {
    *
    * What it raises is in the execution's `error`, and is not thrown. It is never run again by itself.
    *
-   * @throws TimeoutError after `timeoutMs`; OutcomeUnknownError where its answer was cut: what came is in its `execution`.
+   * @throws TimeoutError after `timeoutMs`; OutcomeUnknownError where its answer was cut, or
+   * makes no sense: what came is in its `execution`.
    */
   runCode(code: string, opts?: RunCodeOpts & { language?: RunCodeLanguage | undefined }): Promise<Execution>;
   runCode(code: string, opts?: RunCodeOpts & { context?: Context | undefined }): Promise<Execution>;
@@ -163,16 +164,25 @@ export class Sandbox extends PlainSandbox {
     signal.addEventListener('abort', aborted, { once: true });
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
     let rest = '';
+    let told = 0;
     try {
       for (;;) {
         const { done, value } = await read(reader, execution);
         if (signal.aborted) throw signal.reason;
         rest += done ? decoder.decode() : decoder.decode(value, { stream: true });
         const lines = rest.split('\n');
-        rest = done ? '' : (lines.pop() ?? '');
+        rest = lines.pop() ?? '';
         if (rest.length > MAX_LINE) throw new SandboxError(`could not run code: a line is longer than ${MAX_LINE}`);
-        for (const line of lines) if (line.trim() !== '') await take(lineOf(line, execution), execution, opts);
-        if (done) return execution;
+        for (const line of lines) {
+          if (!/[^\t\f\r ]/.test(line)) continue;
+          told += 1;
+          await take(lineOf(line, execution), execution, opts);
+        }
+        if (!done) continue;
+        if (rest !== '') throw cut(execution, 'it ended in the middle of a line');
+        // Code that prints nothing has its number told at least: this is no result but the lack of one.
+        if (told === 0) throw cut(execution, 'it ended before anything was told');
+        return execution;
       }
     } finally {
       signal.removeEventListener('abort', aborted);
@@ -193,17 +203,45 @@ async function read(
 }
 
 function cut(execution: Execution, how: string, cause?: unknown): OutcomeUnknownError {
-  const message = `could not run code: its answer was cut (${how}); nobody knows how it went on; what came is in \`execution\``;
+  const lost = `its answer was cut (${how}): the connection was lost, and the result is unknown`;
+  return unknown(execution, lost, cause);
+}
+
+function unknown(execution: Execution, why: string, cause?: unknown): OutcomeUnknownError {
+  const message = `could not run code: ${why}; the code may go on running; what came is in \`execution\``;
   return Object.assign(new OutcomeUnknownError(message, { cause }), { execution });
 }
 
-function lineOf(line: string, execution: Execution): WireLine {
+function lineOf(text: string, execution: Execution): WireLine {
+  let read: unknown;
   try {
-    const read = JSON.parse(line) as WireLine | null;
-    // What is no object is of no kind.
-    return typeof read === 'object' && read !== null ? read : ({} as WireLine);
-  } catch (cause) {
-    throw cut(execution, 'in the middle of a line', cause);
+    read = JSON.parse(text);
+  } catch {
+    // What JSON.parse says quotes the line, which may hold what the code printed.
+    throw unknown(execution, "the server's answer makes no sense: a line is no JSON");
+  }
+  const line = read as WireLine;
+  if (typeof read !== 'object' || read === null || typeof line.type !== 'string') {
+    throw unknown(execution, "the server's answer makes no sense: a line has no type");
+  }
+  if (!isWhole(line)) {
+    throw unknown(execution, `the server's answer makes no sense: a line of type ${line.type} lacks what it tells`);
+  }
+  return line;
+}
+
+/** Whether a line has what lines of its type have. */
+function isWhole({ type, text, name = '', value = '', traceback = '', execution_count: count }: WireLine): boolean {
+  switch (type) {
+    case 'stdout':
+    case 'stderr':
+      return typeof text === 'string';
+    case 'error':
+      return [name, value, traceback].every((each) => typeof each === 'string');
+    case 'number_of_executions':
+      return Number.isInteger(count) && Number(count) >= 0;
+    default:
+      return true;
   }
 }
 
