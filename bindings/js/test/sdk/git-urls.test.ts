@@ -2,6 +2,7 @@
 
 import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
+import { InvalidArgumentError } from '../../src/sdk/errors.ts';
 import { Credentials, fed, split } from '../../src/sdk/git/credentials.ts';
 import { Sandbox } from '../../src/sdk/sandbox/sandbox.ts';
 
@@ -29,6 +30,8 @@ test.each([
 
 test.each([
   ...['/srv/a.git', 'git@host:a.git', 'ssh://git@host/a', 'https://git.example/a', 'https://me@git.example/a'],
+  ...['ssh://git@host:2222/a@v1', 'ssh://me:@host/a', 'ssh://host:22/a:b@c', 'git@host:me/a:b@c', 'me@host:a@b'],
+  ...['file:///srv/a:b@c', '/srv/a:b@c', 'ext::ssh -p 22 git@host %S a', 'x::https://me@h/a'],
   ...['https://ghp_me@h/a', 'https://glpat-of-the-team@h/a', 'https://ghp_0123456789%20bcdef0123@h/a'],
   ...[`https://${HEX.slice(1)}@h/a`, `https://${HEX.toUpperCase()}@h/a`],
 ])('%s stays as it is', (given) => {
@@ -54,6 +57,30 @@ test.each(['pa#ss', 'pa/ss', 'pa?ss', '12#3'])(
     }
   },
 );
+
+const OF_HTTP =
+  /^url: a password can be used with http and https alone; it would be in the sandbox's list of processes and in its configuration$/;
+
+test.each([
+  ...['ssh://me:hunter2@h/a', 'SSH://me:hunter2@h:22/a', ' ssh://me:hunter2@h/a', 'git+ssh://me:hunter2@h/a'],
+  ...['ftp://me:hunter2@h/a', 'ftps://me:hunter2@h/a', 'ftps://:hunter2@h/a', 'git://me:hunter2@h/a'],
+  ...['ssh://me:hunter2/x@h/a', 'ssh://me:hunter2?x@h/a', 'ssh://me:hunter2#x@h/a', 'ssh://me:2#hunter2@h/a'],
+  ...['ssh://me:hunter2@h:port/a', 'file://me:hunter2@h/a', 'ssh://me:hunter2@/a', 'x_y://me:hunter2@h/a'],
+  // A helper of git's is told what stands behind its name.
+  ...['ext::https://me:hunter2@h/a', 'x::ftp://me:hunter2@h/a'],
+])('a password in %s is in no argument and in no configuration', async (url) => {
+  const { git } = new Sandbox({ sandboxId: 'i0', envdVersion: '0.6.13', apiKey: 'k', apiUrl: 'http://127.0.0.1:1' });
+  for (const refused of [
+    git.clone(url),
+    git.clone(url, { username: 'me', password: 'other' }),
+    git.remoteAdd('/a', 'origin', url),
+    git.remoteAdd('/a', 'origin', url, { overwrite: true }),
+  ]) {
+    await expect(refused).rejects.toThrow(OF_HTTP);
+    await expect(refused).rejects.not.toThrow('hunter2');
+    await expect(refused).rejects.toBeInstanceOf(InvalidArgumentError);
+  }
+});
 
 test('a password that git repeats is nowhere in the error', () => {
   const credentials = new Credentials('me', 'hunter2');

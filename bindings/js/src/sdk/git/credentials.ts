@@ -73,7 +73,12 @@ export interface SplitUrl {
   readonly credentials?: Credentials;
 }
 
-/** Takes credentials out of a URL, a token in the place of the user's name too. A path, an ssh URL, or what git alone understands, stays as it is. */
+/**
+ * Takes credentials out of a URL, a token in the place of the user's name too. A path, an ssh URL, or what git alone understands,
+ * stays as it is.
+ *
+ * @throws InvalidArgumentError for a password of another scheme, which git can be given in an argument alone.
+ */
 export function split(text: string): SplitUrl {
   let url: URL;
   try {
@@ -81,9 +86,9 @@ export function split(text: string): SplitUrl {
   } catch {
     // It may hold a password, which git would be given, and repeat.
     if (/^\s*https?:/i.test(text)) throw unreadable();
-    return { plain: text };
+    return ofAnotherScheme(text);
   }
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') return { plain: text };
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return ofAnotherScheme(text, url);
   if (url.hash.includes('@')) throw unreadable();
   const name = decoded(url.username);
   // Git would keep a token, as it keeps names.
@@ -93,6 +98,17 @@ export function split(text: string): SplitUrl {
   url.username = '';
   url.password = '';
   return { plain: url.href, url, credentials };
+}
+
+/** What is no URL of http or https stays as it is; a password in it would be seen by all that runs in the sandbox. */
+function ofAnotherScheme(text: string, url?: URL): SplitUrl {
+  // Behind the name of a helper of git's there is another URL, and what cannot be read may hold a password all the same.
+  const isRead = url !== undefined && url.host !== '';
+  const holdsPassword = isRead ? url.password !== '' || url.hash.includes('@') : /:\/\/[^/?#@]*:[^@]+@/.test(text);
+  if (!holdsPassword) return { plain: text };
+  throw new InvalidArgumentError(
+    "url: a password can be used with http and https alone; it would be in the sandbox's list of processes and in its configuration",
+  );
 }
 
 function unreadable(): InvalidArgumentError {
