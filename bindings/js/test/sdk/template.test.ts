@@ -55,6 +55,12 @@ async function sent(template: Parameters<typeof Template.toJSON>[0]): Promise<Se
   return JSON.parse(await Template.toJSON(template, false)) as Sent;
 }
 
+test('a URL without a password is cloned as it is', async () => {
+  const urls = ['https://me@h/a', 'ssh://git@h/a', 'git@h:a', '/srv/a', './a'];
+  const recipe = urls.reduce((all, url) => all.gitClone(url), Template().fromImage('x'));
+  expect((await sent(recipe)).steps.map(({ args }) => args)).toEqual(urls.map((url) => [`git clone ${url}`]));
+});
+
 test('steps are sent as the official SDK sends them', async () => {
   const recipe = Template()
     .fromPythonImage()
@@ -131,6 +137,16 @@ test('what tells that a sandbox is ready', () => {
   expect(waitForProcess('x; rm -r /').getCmd()).toBe("pgrep 'x; rm -r /' > /dev/null");
   expect([waitForTimeout(10).getCmd(), waitForTimeout(2500).getCmd()]).toEqual(['sleep 1', 'sleep 2']);
   expect(waitForURL('http://x/?a&b', 404).getCmd()).toMatch(/'http:\/\/x\/\?a&b' \| grep -q "404"$/);
+});
+
+test.each([
+  ...['https://me:hunter2@h/a', 'https://:hunter2@h/a', 'https://me:hun#ter2@h/a', 'https://me:hun/ter2@h/a'],
+  ...['https://ghp_hunter20123456789ab@h/a', 'ssh://me:hunter2@h/a', 'ftp://me:hunter2@h/a'],
+])("a password in %s, which is cloned, is in no step of a template's", (url) => {
+  const clone = () => Template().fromImage('x').gitClone(url);
+  expect(clone).toThrow(InvalidArgumentError);
+  expect(clone).toThrow(/^url: it holds, or may hold, a password or a token,.*`runCmd`/);
+  expect(clone).not.toThrow(/hun|ter2/);
 });
 
 test('a Dockerfile becomes steps, and steps a Dockerfile', async () => {

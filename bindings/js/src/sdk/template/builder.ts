@@ -2,6 +2,7 @@
 
 import { platform } from '#platform';
 import { InvalidArgumentError, TemplateError } from '../errors.ts';
+import { split } from '../git/credentials.ts';
 import { hide } from '../runtime.ts';
 import { quote } from '../shell.ts';
 import { text, variables, whole } from '../validate.ts';
@@ -140,11 +141,15 @@ export class TemplateBuilder implements TemplateFinal {
     return this.line(`mcp-gateway pull${words('servers', servers)}`, 'root');
   }
 
-  /** Clones a repository. */
+  /**
+   * Clones a repository, whose URL is part of the step.
+   *
+   * @throws InvalidArgumentError where a password or a token is in the URL.
+   */
   gitClone(url: string, path?: PathLike, options: { branch?: string; depth?: number; user?: string } = {}): this {
     const { branch, depth } = options;
     const line = [
-      `git clone ${quote(text('url', url))}`,
+      `git clone ${quote(withoutCredentials(text('url', url)))}`,
       ...(branch === undefined ? [] : [`--branch ${quote(text('branch', branch))} --single-branch`]),
       ...(depth === undefined ? [] : [`--depth ${whole('depth', depth, 1)}`]),
       ...(path === undefined ? [] : [paths('path', path)]),
@@ -336,6 +341,21 @@ export class TemplateFromImage extends TemplateBuilder {
 /** What a file holds, where the text is a file's path; a runtime without files takes all for content. */
 function fileOf(given: string, isContent: (given: string) => boolean): string | undefined {
   return isContent(given.trim()) ? undefined : platform.readTextIfFile?.(given);
+}
+
+/** A URL, which is not shown where it is refused. */
+function withoutCredentials(url: string): string {
+  let isPlain: boolean;
+  try {
+    isPlain = split(url).credentials === undefined;
+  } catch {
+    isPlain = false;
+  }
+  if (isPlain) return url;
+  throw new InvalidArgumentError(
+    "url: it holds, or may hold, a password or a token, which would be kept in the template's steps and shown in the build's " +
+      'log; `runCmd` runs such a line where that is meant',
+  );
 }
 
 function paths(option: string, given: PathLike | PathLike[]): string {
