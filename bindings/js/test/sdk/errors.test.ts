@@ -11,6 +11,7 @@ import {
   RateLimitError,
 } from '../../src/sdk/errors.ts';
 import { Credentials, fed } from '../../src/sdk/git/credentials.ts';
+import { Sandbox as CodeSandbox } from '../../src/sdk/interpreter/sandbox.ts';
 import { masked, without } from '../../src/sdk/masked.ts';
 import { Sandbox } from '../../src/sdk/sandbox/sandbox.ts';
 import { Secret } from '../../src/sdk/secret.ts';
@@ -107,6 +108,111 @@ test.each([
       expect(inspect(error)).toContain('…');
       expect(toldOf(error, value)).toEqual([]);
     }
+  }
+});
+
+/** Variables and a configuration of which no error tells, and words, which stay. */
+const TOKEN = 'tok-abcdefgh-ijklmnop';
+const GIVEN = {
+  envs: { TOKEN, LONGER: `${TOKEN}-rest-of-the-longer`, WORD: 'such', PEM: PEM.join('\n') },
+  mcp: { browserbase: { apiKey: 'mcp-secret-value', ports: [1, 'mcp-other-value'], mode: 'lax' } },
+};
+const NOT_TOLD = [
+  ...Object.values(GIVEN.envs).filter((each) => each !== 'such'),
+  'mcp-secret-value',
+  'mcp-other-value',
+];
+
+test.each([
+  ['in a message', (given: string) => JSON.stringify({ code: 400, message: `no such ${given}` })],
+  ['as the code of the error', (given: string) => JSON.stringify({ message: 'no such', error_code: given })],
+  ['across the end of what is shown', (given: string) => `no such ${'x'.repeat(180)}${given}`],
+])('what a server repeats of the body of a create is in no error: %s', async (_, said) => {
+  const fetch = async (_: unknown, init?: RequestInit) => {
+    const { envVars, mcp } = JSON.parse(String(init?.body));
+    return new Response(said(`${Object.values(envVars)} ${JSON.stringify({ mcp })}`), { status: 400 });
+  };
+  const opts = { apiKey: 'k', apiUrl: 'http://control.test', fetch, retries: 0 };
+  const error: unknown = await Sandbox.create({ ...opts, ...GIVEN }).catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(InvalidArgumentError);
+  expect(inspect(error)).toMatch(/no such.*…/s);
+  for (const secret of NOT_TOLD) expect(toldOf(error, secret)).toEqual([]);
+  const { answer } = (error as { cause: { answer: { body: Uint8Array } } }).cause;
+  expect(NOT_TOLD.filter((secret) => new TextDecoder().decode(answer.body).includes(secret))).toEqual([]);
+});
+
+/** What a gateway that refuses its configuration writes, and a daemon that refuses to start it. */
+const GATEWAYS: readonly [string, (sent: string) => Response][] = [
+  ['the daemon', (sent) => new Response(JSON.stringify({ message: `no such ${sent}` }), { status: 400 })],
+  ['the daemon, across the end', (sent) => new Response(`no such ${'x'.repeat(180)}${sent}`, { status: 400 })],
+  [
+    'the gateway, across the beginning of what is shown',
+    (sent) => {
+      const stderr = btoa(`no such ${sent}mcp-secret-value${'x'.repeat(1990)}`);
+      const end = pack({});
+      end[0] = 2;
+      const events = [{ start: { pid: 1 } }, { data: { stderr } }, { end: { exitCode: 3, exited: true } }];
+      return new Response(new Blob([...events.map((event) => pack({ event })), end]));
+    },
+  ],
+];
+
+test.each(GATEWAYS)("what %s repeats of an MCP gateway's configuration is in no error", async (_, said) => {
+  const { mcp } = { mcp: { ...GIVEN.mcp, quoted: "it's-quoted-secret" } };
+  const fetch = async (input: unknown, init?: RequestInit) => {
+    const { pathname } = new URL(String(input));
+    if (init?.method === 'DELETE') return new Response(null, { status: 204 });
+    if (!pathname.endsWith('/Start')) return Response.json({ sandboxID: 'i1', envdVersion: '0.6.13' }, { status: 201 });
+    return said((await new Response(init?.body).text()).replace(/^[^{]*/s, ''));
+  };
+  const opts = { apiKey: 'k', apiUrl: 'http://control.test', sandboxUrl: 'http://sandbox.test', fetch, retries: 0 };
+  const error: unknown = await Sandbox.create({ ...opts, mcp }).catch((thrown: unknown) => thrown);
+  expect(String(error)).toMatch(/could not start the MCP gateway/);
+  for (const secret of ['mcp-secret-value', 'mcp-other-value', 'quoted-secret'])
+    expect(toldOf(error, secret)).toEqual([]);
+});
+
+test("a password of a sandbox's proxy and headers of its rules are in no error of its create", async () => {
+  const fetch = async (_: unknown, init?: RequestInit) => {
+    const { network } = JSON.parse(String(init?.body));
+    return Response.json({ message: `bad: ${JSON.stringify(network)}` }, { status: 400 });
+  };
+  const network = {
+    egressProxy: { address: 'proxy.example:3128', password: 'hunter2-of-the-proxy' },
+    rules: { 'api.example.com': [{ transform: { headers: { Authorization: 'Bearer hunter2' } } }] },
+  };
+  const opts = { apiKey: 'k', apiUrl: 'http://control.test', fetch, retries: 0 };
+  const error: unknown = await Sandbox.create({ ...opts, network }).catch((thrown: unknown) => thrown);
+  expect(String(error)).toContain('proxy.example:3128');
+  expect(String(error)).toContain('api.example.com');
+  expect(toldOf(error, 'hunter2')).toEqual([]);
+});
+
+test.each([
+  ['in a message', 400, (given: string) => JSON.stringify({ code: 'invalid_argument', message: `no such ${given}` })],
+  ['of an answer that leaves all open', 500, (given: string) => JSON.stringify({ message: `no such ${given}` })],
+  ['across the end of what is shown', 400, (given: string) => `no such ${'x'.repeat(280)}${given}`],
+])('what a daemon repeats of variables of commands and of code is in no error: %s', async (_, status, said) => {
+  const fetch = async (_: unknown, init?: RequestInit) => {
+    // Of a stream there are five bytes before its message.
+    const sent = (await new Response(init?.body).text()).replace(/^[^{]*/s, '');
+    const { process, env_vars } = JSON.parse(sent || '{}');
+    return new Response(said(Object.values(process?.envs ?? env_vars ?? {}).join(', ')), { status });
+  };
+  const opts = { apiKey: 'k', apiUrl: 'http://control.test', sandboxUrl: 'http://sandbox.test', fetch, retries: 0 };
+  const sandbox = new CodeSandbox({ ...opts, sandboxId: 'i1', envdVersion: '0.6.13' });
+  const { envs } = GIVEN;
+  for (const call of [
+    () => sandbox.commands.run('true', { envs }),
+    () => sandbox.git.status('/a', { envs }),
+    () => sandbox.pty.create({ envs, cols: 80, rows: 24, onData: () => {} }),
+    () => sandbox.runCode('1', { envs }),
+  ]) {
+    const error: unknown = await call().catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(OnceboxError);
+    expect(inspect(error)).toMatch(/no such.*…/s);
+    for (const secret of Object.values(envs).filter((each) => each !== 'such'))
+      expect(toldOf(error, secret)).toEqual([]);
   }
 });
 

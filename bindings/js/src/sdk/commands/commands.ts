@@ -5,6 +5,7 @@ import { Refusal, rpcError } from '../envd/refusal.ts';
 import { Closed, Cut } from '../envd/stream.ts';
 import { type CommandResult, ConnectionLostError } from '../errors.ts';
 import { checkNames } from '../known.ts';
+import { secretsIn } from '../repeated.ts';
 import { type Trail, through } from '../trail.ts';
 import { milliseconds, text, variables, whole } from '../validate.ts';
 import { type Attached, attach } from './attached.ts';
@@ -181,6 +182,8 @@ export interface ProgramOpts extends Omit<CommandStartOpts, 'background'> {
   readonly stdin: boolean;
   readonly pty?: { cols: number; rows: number };
   readonly onPty?: ((data: Uint8Array) => void | Promise<void>) | undefined;
+  /** What no error may tell, besides its variables. */
+  readonly secrets?: readonly string[];
 }
 
 /** Starts a durable program and follows it. */
@@ -207,6 +210,7 @@ export async function startProcess(envd: Envd, controls: Controls, opts: Program
   const sinks = sinksOf(opts);
   const reattachments = whole('reattachments', opts.reattachments ?? REATTACHMENTS, 0);
   const process: Start['process'] = { cmd: opts.cmd, args: opts.args, envs: variables('envs', opts.envs ?? {}) };
+  const secrets = secretsIn(process.envs, opts.secrets);
   if (opts.cwd !== undefined) process.cwd = text('cwd', opts.cwd);
   const user = opts.user === undefined ? undefined : checkUser(opts.user);
   const limit = milliseconds('requestTimeoutMs', opts.requestTimeoutMs ?? envd.config.requestTimeoutMs);
@@ -222,6 +226,7 @@ export async function startProcess(envd: Envd, controls: Controls, opts: Program
       requestTimeoutMs: limit,
       watchdog,
       signal: control.signal,
+      secrets,
     };
     const begin = (noting: Envd) => dispatch(noting, start);
     const { attached, marker, gap } = await through(envd, begin, 'it may have been started before');

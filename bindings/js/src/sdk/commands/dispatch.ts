@@ -4,6 +4,7 @@ import { type Envd, limitsOf } from '../envd/envd.ts';
 import { edgeOf, Refusal, rpcError } from '../envd/refusal.ts';
 import { Cut, type Watchdog } from '../envd/stream.ts';
 import { OutcomeUnknownError, SandboxNotFoundError, SandboxNotRunningError, TimeoutError } from '../errors.ts';
+import { maskedAll } from '../repeated.ts';
 import { randomHex, sleep } from '../runtime.ts';
 import { Attached, attach } from './attached.ts';
 import type { WireProcess } from './events.ts';
@@ -38,6 +39,8 @@ export interface Start {
   readonly watchdog: Watchdog;
   /** Ends the stream, also later. */
   readonly signal: AbortSignal;
+  /** What no error may tell. */
+  readonly secrets: readonly string[];
 }
 
 /** A process that runs. */
@@ -55,7 +58,7 @@ export interface Started {
 export async function dispatch(envd: Envd, start: Start): Promise<Started> {
   const marker = new Marker();
   const limited = new Limited(start.signal, start.requestTimeoutMs);
-  const { user, requestTimeoutMs, watchdog } = start;
+  const { user, requestTimeoutMs, watchdog, secrets } = start;
   const rpc = {
     action: ACTION,
     service: 'process.Process',
@@ -69,6 +72,7 @@ export async function dispatch(envd: Envd, start: Start): Promise<Started> {
     user,
     requestTimeoutMs,
     watchdog,
+    secrets,
     signal: limited.signal,
   } as const;
   try {
@@ -77,6 +81,7 @@ export async function dispatch(envd: Envd, start: Start): Promise<Started> {
       return { attached: await Attached.open(envd, rpc, start.timeoutMs), marker };
     } catch (error) {
       if (start.signal.aborted) throw start.signal.reason;
+      if (error instanceof Refusal) error.message = maskedAll(error.message, secrets);
       const lost = await told(envd, error, marker, limited.isLate ? requestTimeoutMs : undefined);
       if (!isUnknown(lost)) throw lost;
       const found = await find(envd, marker, lost, start);

@@ -49,10 +49,10 @@ export interface Rpc extends CallLimits {
   /** As whom it is done in the sandbox. */
   readonly user?: string | undefined;
   readonly classes?: Classes;
+  /** What is in the message that no error may tell. */
+  readonly secrets?: readonly string[] | undefined;
   /** Of streams. */
   readonly watchdog?: Watchdog | undefined;
-  /** Values in it that no error may tell. */
-  readonly secrets?: readonly string[];
 }
 
 /** A plain request to a port of a sandbox. */
@@ -65,6 +65,8 @@ export interface Rest extends CallLimits {
   readonly body?: CallBody;
   readonly read?: 'whole' | 'stream';
   readonly classes?: Classes;
+  /** What is in the body that no error may tell. */
+  readonly secrets?: readonly string[] | undefined;
 }
 
 /** Which sandbox it is, and how it is reached. */
@@ -171,7 +173,10 @@ export class Envd {
         rpc.signal?.removeEventListener('abort', abort);
         control.abort(reason);
       };
-      return new MessageStream(answer.response.body, end, answer.attempts, silence, this.secrets);
+      return new MessageStream(answer.response.body, end, answer.attempts, silence, [
+        ...this.secrets,
+        ...(rpc.secrets ?? []),
+      ]);
     } catch (error) {
       rpc.signal?.removeEventListener('abort', abort);
       throw error;
@@ -183,7 +188,9 @@ export class Envd {
     const call = this.call(request, request.path, this.headers(request.headers), request.body, request.read ?? 'whole');
     const answer = await this.send(request.action, { ...call, method: request.method });
     if (answer.status >= 200 && answer.status <= 299) return answer;
-    throw await this.afterLoss(await restError(request.action, answer, request.classes ?? {}, this.secrets));
+    throw await this.afterLoss(
+      await restError(request.action, answer, request.classes ?? {}, [...this.secrets, ...(request.secrets ?? [])]),
+    );
   }
 
   /** Whether the sandbox runs: `false` where what stands before it says that it does not. */

@@ -5,6 +5,7 @@ import { INTERPRETER_PORT, segment } from '../endpoints.ts';
 import { Envd } from '../envd/envd.ts';
 import { reason } from '../envd/stream.ts';
 import { InvalidArgumentError, NotFoundError, OutcomeUnknownError, SandboxError, TimeoutError } from '../errors.ts';
+import { secretsIn } from '../repeated.ts';
 import { Sandbox as PlainSandbox, type SandboxConstructorOpts } from '../sandbox/sandbox.ts';
 import { milliseconds, text, variables } from '../validate.ts';
 import { Execution, ExecutionError, OutputMessage, type RawData, Result, type WireLine } from './execution.ts';
@@ -110,6 +111,7 @@ export class Sandbox extends PlainSandbox {
         requestTimeoutMs,
         signal: within,
         classes: { notFound: NotFoundError },
+        secrets: secretsIn(envs),
       });
       return await this.follow(answer.response, opts, within);
     } catch (error) {

@@ -19,6 +19,7 @@ import {
   SandboxNotFoundError,
   TimeoutError,
 } from '../errors.ts';
+import { withoutSent } from '../repeated.ts';
 import type { Sender } from '../transport/sender.ts';
 import { merged } from '../validate.ts';
 
@@ -88,7 +89,7 @@ export async function createOnce(
   try {
     return await createsOf(config).create({ ...order, signal, options, log, background });
   } catch (error) {
-    throw endOf(error, order.resolve ? 'resolve the intent' : ACTION, config);
+    throw endOf(withoutSent(error, order.body), order.resolve ? 'resolve the intent' : ACTION, config);
   }
 }
 

@@ -1,7 +1,7 @@
 /** A sandbox. */
 
 import { ABORTED, orAborted } from '../../retry/clock.ts';
-import { Commands } from '../commands/commands.ts';
+import { Commands, startProgram } from '../commands/commands.ts';
 import { ConnectionConfig, type ConnectionOpts, connectionOf } from '../config.ts';
 import { MCP_PORT } from '../endpoints.ts';
 import { Envd, superseded } from '../envd/envd.ts';
@@ -10,6 +10,7 @@ import { Filesystem } from '../files/filesystem.ts';
 import { Git } from '../git/git.ts';
 import { checkOptions } from '../options.ts';
 import { Pty } from '../pty.ts';
+import { secretsIn, withoutAll } from '../repeated.ts';
 import { hide } from '../runtime.ts';
 import { quote } from '../shell.ts';
 import { sandboxId as checked } from '../validate.ts';
@@ -334,16 +335,19 @@ export class Sandbox extends SandboxApi {
 
   private async startMcpGateway(mcp: Record<string, unknown>): Promise<void> {
     const token = crypto.randomUUID();
+    const line = `mcp-gateway --config ${quote(JSON.stringify(mcp))}`;
+    const secrets = secretsIn(mcp, token, line);
     try {
-      await this.commands.run(`mcp-gateway --config ${quote(JSON.stringify(mcp))}`, {
-        user: 'root',
-        envs: { GATEWAY_ACCESS_TOKEN: token },
-      });
+      const program = { cmd: '/bin/bash', args: ['-l', '-c', line], stdin: false };
+      const envs = { GATEWAY_ACCESS_TOKEN: token };
+      await (await startProgram(this.commands, { ...program, user: 'root', envs, secrets })).wait();
       this.mcpToken = token;
       hide(this, 'mcpToken');
     } catch (cause) {
       await this.kill();
-      throw new SandboxError('could not start the MCP gateway; the sandbox was killed', { cause });
+      throw new SandboxError('could not start the MCP gateway; the sandbox was killed', {
+        cause: withoutAll(cause, secrets),
+      });
     }
   }
 }
