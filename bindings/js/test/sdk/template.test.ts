@@ -279,6 +279,43 @@ test.each([
   expect(await runs('FROM a', `RUN ${command}`)).toEqual([command]);
 });
 
+test.each(['x.tar', 'd/x.tar.gz', 'x.tgz', 'x.tar.bz2', 'x.tbz2', 'x.tar.xz', 'x.txz', '/x.tar.zst', '*.TAR.GZ'])(
+  'ADD of %s, which Docker would unpack, is not copied as it is',
+  async (archive) => {
+    for (const add of [
+      `ADD ${archive} /y`,
+      `ADD a.txt "${archive}" /y/`,
+      `ADD ["${archive}", "/y"]`,
+      `add ${archive} /y`,
+    ]) {
+      const read = () => Template().fromDockerfile(`FROM a\nRUN x\n${add}`);
+      expect(read, add).toThrow(/^Dockerfile: line 3: ADD would unpack /);
+      expect(read, add).toThrow(InvalidArgumentError);
+    }
+    const { steps } = await sent(Template().fromDockerfile(`FROM a\nCOPY ${archive} /y\nADD x.tar.txt tar gz /y/`));
+    expect(steps.filter(({ type }) => type === 'COPY')).toHaveLength(4);
+  },
+);
+
+test("quotes around a Dockerfile's WORKDIR and USER are no part of the path and the name", async () => {
+  const lines = [
+    'WORKDIR "/a b"',
+    "WORKDIR '/c'",
+    'WORKDIR /d e',
+    'WORKDIR /f"g"\\ h',
+    'USER "me"',
+    "USER 'me':x",
+    'USER me',
+  ];
+  const { steps } = await sent(Template().fromDockerfile(['FROM a', ...lines].join('\n')));
+  const read = steps.slice(2).map(({ args }) => args[0]);
+  expect(read).toEqual(['/a b', '/c', '/d e', '/fg h', 'me', 'me:x', 'me']);
+  // Of Windows' paths alone does a backslash stay.
+  const windows = await sent(Template().fromDockerfile('# escape=`\nFROM a\nWORKDIR "C:\\a b"'));
+  expect(windows.steps[2]?.args).toEqual(['C:\\a b']);
+  expect(() => Template().fromDockerfile('FROM a\nWORKDIR "/a')).toThrow(/line 2: a quote is not closed/);
+});
+
 /** The commands of a Dockerfile's RUN lines. */
 async function runs(...lines: string[]): Promise<(string | undefined)[]> {
   const { steps } = await sent(Template().fromDockerfile(lines.join('\n')));

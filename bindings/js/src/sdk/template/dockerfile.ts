@@ -12,6 +12,9 @@ const START_TIME = 20_000;
 /** Of no meaning to a sandbox. */
 const IGNORED = ['EXPOSE', 'VOLUME', 'LABEL', 'MAINTAINER', 'STOPSIGNAL', 'HEALTHCHECK'];
 
+/** What ADD unpacks where it is a file of the context. */
+const ARCHIVE = /\.(tar(\.(gz|bz2|xz|zst))?|tgz|tbz2|txz)$/i;
+
 interface Instruction {
   readonly line: number;
   readonly name: string;
@@ -61,11 +64,11 @@ export function readDockerfile(content: string, template: TemplateFromImage): vo
         break;
       case 'WORKDIR':
         workdir = true;
-        template.setWorkdir(rest);
+        template.setWorkdir(unquoted(rest, line, escaping));
         break;
       case 'USER':
         user = true;
-        template.setUser(rest);
+        template.setUser(unquoted(rest, line, escaping));
         break;
       case 'ENV':
         template.setEnvs(Object.fromEntries(environment(rest, line, escaping)));
@@ -180,7 +183,7 @@ function* instructions(content: string): Generator<Instruction> {
   }
 }
 
-function copy(template: TemplateFromImage, { flags, rest, line, escaping }: Instruction): void {
+function copy(template: TemplateFromImage, { name, flags, rest, line, escaping }: Instruction): void {
   let user: string | undefined;
   let mode: number | undefined;
   for (const [flag, value] of flags) {
@@ -196,6 +199,10 @@ function copy(template: TemplateFromImage, { flags, rest, line, escaping }: Inst
     if (source.includes('://')) throw wrong(line, 'files are copied from here only, not from URLs');
     if (source.startsWith('<<')) throw wrong(line, 'here-documents are not supported');
     if (source.includes('$') || dest.includes('$')) throw wrong(line, 'variables are not filled in in paths');
+    if (name === 'ADD' && ARCHIVE.test(source)) {
+      const instead = 'COPY copies it as it is, and RUN can unpack it';
+      throw wrong(line, `ADD would unpack ${JSON.stringify(source)}, and a template does not; ${instead}`);
+    }
     // A leading slash is the context's in a Dockerfile.
     const src = source.replace(/^\/+/, '') || '.';
     try {
@@ -254,8 +261,13 @@ function pairOf(word: string): [string, string] {
   return at < 0 ? [word, ''] : [word.slice(0, at), word.slice(at + 1)];
 }
 
-/** Words as a shell splits them, without anything filled in. */
-function split(text: string, line: number, escaping: Escape): string[] {
+/** One word, which may have blanks in it, without its quotes. */
+function unquoted(text: string, line: number, escaping: Escape): string {
+  return split(text, line, escaping, true).join('');
+}
+
+/** Words as a shell splits them, without anything filled in; `isOne`: what is between them is part of the one that all is. */
+function split(text: string, line: number, escaping: Escape, isOne = false): string[] {
   const words: string[] = [];
   const [part, quoted] =
     escaping === '`'
@@ -266,7 +278,7 @@ function split(text: string, line: number, escaping: Escape): string[] {
     const found = part.exec(text);
     if (found === null) throw wrong(line, 'a quote is not closed');
     const [all, single, double, escaped, plain] = found;
-    const content = single ?? double?.replaceAll(quoted, '$1') ?? escaped ?? plain;
+    const content = single ?? double?.replaceAll(quoted, '$1') ?? escaped ?? plain ?? (isOne ? all : undefined);
     if (content !== undefined) word = (word ?? '') + content;
     else if (/^\s/.test(all) && word !== undefined) {
       words.push(word);
