@@ -108,7 +108,10 @@ impl<'a> Commands<'a> {
     ///
     /// As [`run`](Self::run).
     pub async fn start(&self, command: impl Into<Command>) -> Result<CommandHandle, Error> {
-        dispatch::start(self.sandbox, command.into()).await
+        let command = command.into();
+        let values = command.values();
+        let started = dispatch::start(self.sandbox, command).await;
+        started.map_err(|error| error.without_values(values.iter().map(String::as_str)))
     }
 
     /// Starts a command whose outputs and end are kept in the sandbox until they are taken: cut the connection anywhere, any

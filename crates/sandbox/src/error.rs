@@ -3,6 +3,7 @@
 mod kind;
 mod make;
 mod masked;
+pub(crate) mod values;
 
 pub use kind::ErrorKind;
 

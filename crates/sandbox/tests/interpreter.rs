@@ -3,12 +3,11 @@
 #![allow(clippy::unwrap_used)] // A test panics when it fails.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use oncebox::local::{Isolation, LocalServer, StartError};
-use oncebox::{Chart, Client, CodeEvent, ErrorKind, HttpVersion, Sandbox};
+use oncebox::{Chart, Client, CodeEvent, Command, ErrorKind, HttpVersion, Sandbox};
 use oncebox_faults::Script;
 use serde_json::{Value, json};
 
@@ -17,7 +16,7 @@ fn python() -> Result<PathBuf, String> {
     let named = std::env::var_os("ONCEBOX_PYTHON_WITH_IPYKERNEL");
     let python = PathBuf::from(named.unwrap_or_else(|| "python3".into()));
     let tell = "import ipykernel, jupyter_client, sys; print(sys.executable)";
-    match Command::new(&python).args(["-c", tell]).output() {
+    match std::process::Command::new(&python).args(["-c", tell]).output() {
         Ok(output) if output.status.success() => Ok(String::from_utf8(output.stdout).unwrap().trim().into()),
         _ => Err(format!("{} has no ipykernel; ONCEBOX_PYTHON_WITH_IPYKERNEL names another Python", python.display())),
     }
@@ -257,4 +256,31 @@ async fn a_context_whose_answer_was_lost_is_a_candidate() {
     let error = sandbox.create_code_context().language("r").await.unwrap_err();
     assert!(error.outcome_unknown(), "{error}");
     assert_eq!(error.candidates(), ["new"]);
+}
+
+#[tokio::test]
+async fn what_variables_of_code_and_of_commands_hold_is_in_no_error() {
+    const VALUE: &str = "v4lue-of-a-variable";
+    let refusal = json!({"code": "invalid_argument", "message": format!("not so: TOKEN={VALUE}")}).to_string();
+    let answer =
+        json!({"answer": {"status": 400, "headers": {"content-type": "application/json"}, "body": {"text": refusal}}});
+    let rule = |path: &str| json!({"at": "received", "when": {"path": path}, "do": [answer]});
+    let rules = ["/execute", "/process.Process/Start", "/sandboxes/*"].map(rule);
+    let (_server, sandbox) = scripted(json!(rules)).await;
+    let command = || Command::new("true").env("TOKEN", VALUE);
+    let proxy = json!({"egressProxy": {"address": "h:1", "password": VALUE}});
+    for error in [
+        sandbox.run_code("1").env("TOKEN", VALUE).await.unwrap_err(),
+        sandbox.commands().start(command()).await.unwrap_err(),
+        sandbox.commands().durable(command()).await.unwrap_err(),
+        sandbox.update_network(&serde_json::from_value(proxy).unwrap()).await.unwrap_err(),
+    ] {
+        let mut told = format!("{error} {error:?}");
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            told += &format!("{cause} {cause:?}");
+            source = cause.source();
+        }
+        assert!(told.contains("not so: TOKEN=…") && !told.contains(VALUE), "{told}");
+    }
 }

@@ -183,6 +183,11 @@ impl Command {
         (self.envs.clone(), self.cwd.clone())
     }
 
+    /// What its variables hold, which no error tells.
+    pub(super) fn values(&self) -> Vec<String> {
+        self.envs.values().cloned().collect()
+    }
+
     pub(super) fn user_name(&self) -> Option<&str> {
         self.user.as_deref()
     }

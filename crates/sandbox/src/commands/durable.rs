@@ -199,7 +199,11 @@ impl<'a> IntoFuture for StartDurable<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.start())
+        let values = self.command.values();
+        Box::pin(async move {
+            let started = self.start().await;
+            started.map_err(|error| error.without_values(values.iter().map(String::as_str)))
+        })
     }
 }
 

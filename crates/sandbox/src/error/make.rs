@@ -219,6 +219,11 @@ impl Error {
         })
     }
 
+    /// Takes out values that may be secret, such as those of variables. What is short is no secret, but a word.
+    pub(crate) fn without_values<'v>(self, values: impl IntoIterator<Item = &'v str>) -> Self {
+        values.into_iter().filter(|value| value.len() >= SHORTEST_VALUE).fold(self, Self::without)
+    }
+
     /// What went wrong, without the rest.
     pub(crate) fn message(&self) -> &str {
         &self.0.message
@@ -280,6 +285,9 @@ fn retry_after(attempts: &[Record]) -> Option<Duration> {
         _ => None,
     }
 }
+
+/// Values from so many bytes on are taken for secrets.
+const SHORTEST_VALUE: usize = 8;
 
 /// The most of a server's own words that is shown.
 const MAX_WORDS: usize = 500;

@@ -161,6 +161,16 @@ fn has_password(text: &str) -> bool {
     }
 }
 
+/// What git pushes to or pulls from: a remote's name, or a URL without credentials.
+pub(super) fn check_remote(remote: &str) -> Result<&str, Error> {
+    match split(remote) {
+        Ok((_, _, None)) => super::run::check("remote", remote),
+        _ => Err(Error::invalid(
+            "remote: it holds a password or a token, which would be in the sandbox's list of processes; give credentials",
+        )),
+    }
+}
+
 fn unreadable() -> Error {
     Error::invalid(
         "url: it cannot be read as a URL; in a name or a password \"#\" is %23, \"/\" is %2F, \"?\" is %3F, \"@\" is %40",
@@ -183,7 +193,8 @@ pub(super) fn split(text: &str) -> Result<(String, Option<Url>, Option<Credentia
         // A path, an ssh URL, or what git alone understands.
         _ => return Ok((text.to_owned(), None, None)),
     };
-    if url.fragment().is_some_and(|fragment| fragment.contains('@')) {
+    // What stands before may be a password that begins as a port would.
+    if [url.fragment(), url.query()].into_iter().flatten().any(|rest| rest.contains('@')) {
         return Err(unreadable());
     }
     let decode = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
@@ -292,6 +303,15 @@ mod tests {
             let error = split(url).unwrap_err().to_string();
             assert!(error.contains("http and https alone") && !error.contains("hunter2"), "{url}: {error}");
         }
+        for remote in ["https://me:hunter2@h/r", "ssh://me:hunter2@h/r", "https://me:12?3@h/r"] {
+            let error = check_remote(remote).unwrap_err().to_string();
+            assert!(
+                error.contains("give credentials") && !error.contains('3') && !error.contains("hunter2"),
+                "{error}"
+            );
+        }
+        assert_eq!(check_remote("origin").unwrap(), "origin");
+        assert!(split("https://me:12?3@h/r").is_err() && split("https://h:8080/@scope/r").is_ok());
         for url in ["ssh://git@host:22/a", "git@host:a.git", "/srv/a:b@c.git", "file:///srv/a:b@c.git", "ext::a b@c"] {
             assert_eq!(split(url).unwrap().0, url);
         }

@@ -6,7 +6,7 @@ use std::pin::Pin;
 
 use url::Url;
 
-use super::credentials::{Credentials, split};
+use super::credentials::{Credentials, check_remote, split};
 use super::run::check;
 use super::{Git, at, check_path};
 use crate::commands::CommandOutput;
@@ -294,7 +294,7 @@ impl GitPush<'_> {
     async fn send(self) -> Result<CommandOutput, Error> {
         const ACTION: &str = "push";
         let credentials = self.credentials.transpose()?;
-        let remote = self.remote.as_deref().map(|remote| check("remote", remote)).transpose()?;
+        let remote = self.remote.as_deref().map(check_remote).transpose()?;
         let branch = self.branch.as_deref().map(|branch| check("branch", branch)).transpose()?;
         let branch = match branch {
             Some(branch) => Some(branch.to_owned()),
@@ -332,7 +332,7 @@ impl GitPull<'_> {
 
     async fn send(self) -> Result<CommandOutput, Error> {
         let credentials = self.credentials.transpose()?;
-        let mut remote = self.remote.as_deref().map(|remote| check("remote", remote).map(str::to_owned)).transpose()?;
+        let mut remote = self.remote.as_deref().map(|remote| check_remote(remote).map(str::to_owned)).transpose()?;
         let branch = self.branch.as_deref().map(|branch| check("branch", branch)).transpose()?;
         if remote.is_none() && (branch.is_some() || credentials.is_some()) {
             let current = self.git.current_branch(&self.path).await?.unwrap_or_default();

@@ -135,9 +135,11 @@ impl RunCode {
         let options = port.options(operation).request_timeout(Duration::ZERO).read_idle_timeout(Duration::ZERO);
         let send = port.send(operation, ACTION, &[], Some(json(ACTION, &self.body)?), options);
         let response = match deadline {
-            None => send.await?,
-            Some(deadline) => timeout_at(deadline, send).await.map_err(|_| timed_out(self.timeout))??,
+            None => send.await,
+            Some(deadline) => timeout_at(deadline, send).await.map_err(|_| timed_out(self.timeout))?,
         };
+        let values = || self.body.env_vars.iter().flatten().map(|(_, value)| value.expose());
+        let response = response.map_err(|error| error.without_values(values()))?;
         Ok(CodeRun {
             body: response.into_body(),
             unread: BytesMut::new(),

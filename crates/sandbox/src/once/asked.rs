@@ -6,7 +6,7 @@ use oncebox_protocol::api;
 use oncebox_transport::policy::create::{INTENT_METADATA, Intent};
 use serde_json::{Map, Value};
 
-const SHORTEST_SECRET: usize = 8;
+use crate::error::values;
 
 /// The body of a create.
 #[derive(Clone, PartialEq)]
@@ -37,15 +37,12 @@ impl Asked {
         true
     }
 
-    /// Values that a server may repeat, and that no error shall tell. What is short is no secret, but a word.
-    pub(super) fn secrets(&self) -> Vec<&str> {
+    /// Values that a server may repeat, and that no error shall tell.
+    pub(super) fn secrets(&self) -> Vec<String> {
         let Self::Ours(body) = self else { return Vec::new() };
-        let mut secrets: Vec<&str> = body.env_vars.iter().flatten().map(|(_, value)| value.expose()).collect();
-        for servers in body.mcp.iter().flat_map(|mcp| mcp.values()) {
-            texts(servers.expose(), &mut secrets);
-        }
-        secrets.retain(|value| value.len() >= SHORTEST_SECRET);
-        secrets
+        let envs = body.env_vars.iter().flatten().map(|(_, value)| value.expose().to_owned());
+        let mcp = body.mcp.iter().flatten().flat_map(|(_, server)| values::texts(server.expose()));
+        envs.chain(mcp).chain(body.network.iter().flat_map(values::of_network)).collect()
     }
 
     /// The lifetime in seconds, where it is a number.
@@ -69,16 +66,6 @@ impl Asked {
                 }
             }
         }
-    }
-}
-
-/// All texts within.
-fn texts<'v>(value: &'v Value, into: &mut Vec<&'v str>) {
-    match value {
-        Value::String(text) => into.push(text),
-        Value::Array(items) => items.iter().for_each(|item| texts(item, into)),
-        Value::Object(fields) => fields.values().for_each(|field| texts(field, into)),
-        _ => {}
     }
 }
 

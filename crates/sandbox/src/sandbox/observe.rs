@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::Sandbox;
 use crate::client::{ApiCall, parse};
 use crate::endpoint::ENVD_PORT;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, values};
 use crate::rpc::query;
 
 pub use oncebox_protocol::api::{NetworkUpdate, SandboxLogEntry, SandboxMetric};
@@ -97,7 +97,9 @@ impl Sandbox {
     /// [`NotFound`](ErrorKind::NotFound) when it has ended.
     pub async fn update_network(&self, network: &NetworkUpdate) -> Result<(), Error> {
         let call = ApiCall::new(&operations::UPDATE_SANDBOX_NETWORK, "update the sandbox's network", [self.id()]);
-        self.call(call.json(network)?).await.map(drop)
+        let secrets = values::of_network(network);
+        let set = self.call(call.json(network)?).await;
+        set.map(drop).map_err(|error| error.without_values(secrets.iter().map(String::as_str)))
     }
 
     /// Whether the daemon inside answers. `false`: the sandbox has ended, or is paused.

@@ -45,7 +45,8 @@ impl Driver {
         let error = match (end.reason, self.last_answer()) {
             (NotDoneReason::Returned(reason), Some(answer)) => {
                 let error = Error::answer(ACTION, answer.status().as_u16(), answer.body(), None);
-                let error = self.order.body.secrets().into_iter().fold(self.client.without_key(error), Error::without);
+                let error =
+                    self.client.without_key(error).without_values(self.order.body.secrets().iter().map(String::as_str));
                 error.because(reason)
             }
             (reason, _) => Error::new(kind, ACTION, reason.to_string()),
