@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::Client;
 use crate::client::{ApiCall, parse};
-use crate::error::Error;
+use crate::error::{Error, values};
 use crate::mint::{Listing, Mint, unknown};
 use crate::rpc::query;
 
@@ -140,7 +140,8 @@ impl Account<'_> {
             }
         }
         .await;
-        made.map_err(|error| mint.tell(error))
+        let secrets = values::secrets(&webhook);
+        made.map_err(|error| mint.tell(error).without_values(secrets.iter().map(String::as_str)))
     }
 
     /// Deletes a webhook; `false`: there is no such one (any more).

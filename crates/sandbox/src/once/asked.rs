@@ -42,7 +42,7 @@ impl Asked {
         let Self::Ours(body) = self else { return Vec::new() };
         let envs = body.env_vars.iter().flatten().map(|(_, value)| value.expose().to_owned());
         let mcp = body.mcp.iter().flatten().flat_map(|(_, server)| values::texts(server.expose()));
-        envs.chain(mcp).chain(body.network.iter().flat_map(values::of_network)).collect()
+        envs.chain(mcp).chain(body.network.iter().flat_map(values::secrets)).collect()
     }
 
     /// The lifetime in seconds, where it is a number.

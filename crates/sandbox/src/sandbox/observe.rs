@@ -97,7 +97,7 @@ impl Sandbox {
     /// [`NotFound`](ErrorKind::NotFound) when it has ended.
     pub async fn update_network(&self, network: &NetworkUpdate) -> Result<(), Error> {
         let call = ApiCall::new(&operations::UPDATE_SANDBOX_NETWORK, "update the sandbox's network", [self.id()]);
-        let secrets = values::of_network(network);
+        let secrets = values::secrets(network);
         let set = self.call(call.json(network)?).await;
         set.map(drop).map_err(|error| error.without_values(secrets.iter().map(String::as_str)))
     }
