@@ -72,7 +72,7 @@ class Evidence:
     intent: str | None = None
     """Which create it was; :meth:`Sandbox.resolve` finds out what became of it."""
     candidates: tuple[str, ...] = ()
-    """Ids of what the call may have made although nobody knows; of a template's build that failed or was lost from sight, its id."""
+    """Ids of what the call may have made although nobody knows; of a template's build that ended in an error, its id."""
 
 
 class SandboxException(Evidence, Exception):
