@@ -151,11 +151,16 @@ fn is_http(text: &str) -> bool {
     })
 }
 
+/// Whether its host may stand behind what ends one: what is taken for a port is then the beginning of a password.
+fn goes_on_behind(url: &Url) -> bool {
+    [url.fragment(), url.query()].into_iter().flatten().any(|rest| rest.contains('@'))
+}
+
 /// Whether it names a scheme, and a password before its host.
 fn has_password(text: &str) -> bool {
     let Some((_, rest)) = text.split_once("://") else { return false };
     match Url::parse(text.trim()) {
-        Ok(url) => url.password().is_some_and(|password| !password.is_empty()),
+        Ok(url) => url.password().is_some_and(|password| !password.is_empty()) || goes_on_behind(&url),
         // Up to the last @: it may hold what ends a host.
         Err(_) => rest.rsplit_once('@').is_some_and(|(user, _)| user.contains(':')),
     }
@@ -193,8 +198,7 @@ pub(super) fn split(text: &str) -> Result<(String, Option<Url>, Option<Credentia
         // A path, an ssh URL, or what git alone understands.
         _ => return Ok((text.to_owned(), None, None)),
     };
-    // What stands before may be a password that begins as a port would.
-    if [url.fragment(), url.query()].into_iter().flatten().any(|rest| rest.contains('@')) {
+    if goes_on_behind(&url) {
         return Err(unreadable());
     }
     let decode = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
@@ -298,6 +302,7 @@ mod tests {
             "ssh://me:hunter2@h/r.git",
             "git+ssh://me:hunter2@h/r.git",
             "ssh://me:hunter2@[/r.git",
+            "ssh://me:12?hunter2@h/r.git",
             " ftp://me:hunter2@h/r.git",
         ] {
             let error = split(url).unwrap_err().to_string();

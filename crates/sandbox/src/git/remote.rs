@@ -150,6 +150,9 @@ impl<'a> Git<'a> {
         if credentials.is_none() {
             return Ok(None);
         }
+        if let (_, Some(url), _) = split(remote)? {
+            return Ok(Some(url));
+        }
         let text = self.remote_get(path, remote).await?;
         let text = text.ok_or_else(|| Error::invalid(format!("remote: the repository has no remote {remote:?}")))?;
         let (_, url, _) = split(&text)?;

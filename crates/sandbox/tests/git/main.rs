@@ -206,6 +206,9 @@ async fn a_server_that_wants_a_password_is_given_it_and_nobody_else_is() {
     git.push("repo").credentials(USER, PASSWORD).await.unwrap();
     git.pull("copy").credentials(USER, PASSWORD).await.unwrap();
     assert_eq!(git.status("copy").await.unwrap().behind, 0);
+    // A URL is as good as a remote's name.
+    git.pull("copy").remote(server.url()).branch("main").credentials(USER, PASSWORD).await.unwrap();
+    git.push("copy").remote(server.url()).branch("main").set_upstream(false).credentials(USER, PASSWORD).await.unwrap();
     // Nothing of them is left anywhere.
     assert_eq!(git.pull("copy").await.unwrap_err().kind(), ErrorKind::GitAuthentication);
     assert_eq!(git.remote_get("copy", "origin").await.unwrap(), Some(server.url()));
