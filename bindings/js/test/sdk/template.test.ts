@@ -259,6 +259,66 @@ test('what a line of a Dockerfile cannot hold is refused, and its value is not t
   expect(Template.toDockerfile(recipe().setEnvs({ A: 'b\\' }))).toBe("FROM debian:12\nENV A='b\\'\n");
 });
 
+test("a Dockerfile keeps COPY's owners, permissions and blanks, and what a folder and a user are called", async () => {
+  const recipe = Template()
+    .fromImage('debian:12')
+    .copy('x', '/x')
+    .copy('x', '/owned/', { user: 'me:us', mode: 0o4755 })
+    .copy('my files', '/a b/', { user: '1000' })
+    .copy('it\'s "it"', '/a\tb', { mode: 0o600 })
+    .copy('a\\b', '/x')
+    .copy('[x]', '/x')
+    .copy('--x', '/<<x')
+    .copy('<<x', '#x')
+    .setWorkdir('/w')
+    .setWorkdir('/a b/ ')
+    .setWorkdir('/it\'s "it" \\ $A')
+    .setWorkdir("'/a'")
+    .setWorkdir('--a b')
+    .setUser('us')
+    .setUser('"me"')
+    .setUser('me');
+  const file = Template.toDockerfile(recipe);
+  expect(file.split('\n').slice(1, 5)).toEqual([
+    'COPY x /x',
+    'COPY --chown=me:us --chmod=4755 x /owned/',
+    'COPY --chown=1000 ["my files","/a b/"]',
+    String.raw`COPY --chmod=0600 ["it's \"it\"","/a\tb"]`,
+  ]);
+  expect((await sent(Template().fromDockerfile(file))).steps.slice(2)).toEqual((await sent(recipe)).steps);
+});
+
+test('a command of another user is that of the Dockerfile, too, and what follows is not', () => {
+  const recipe = Template().fromImage('debian:12').runCmd('a', { user: 'root' }).runCmd('b', { user: 'user' });
+  recipe.runCmd('c').setUser('me').runCmd('d', { user: 'me' }).runCmd('e', { user: 'you "2"' }).copy('x', '/x');
+  const lines = [
+    'FROM debian:12',
+    // Where nothing was said, steps are the sandboxes' user's.
+    ...['USER root', 'RUN a', 'USER user', 'RUN b', 'RUN c', 'USER me', 'RUN d'],
+    ...['USER "you \\"2\\""', 'RUN e', 'USER me', 'COPY x /x', ''],
+  ];
+  expect(Template.toDockerfile(recipe)).toBe(lines.join('\n'));
+});
+
+test('what a Dockerfile would take for a variable, a URL or another owner is not written', () => {
+  const recipe = () => Template().fromImage('debian:12');
+  for (const [refused, words] of [
+    [recipe().copy('$x', '/x'), 'toDockerfile: "$x" holds a $, which a Dockerfile takes for a variable'],
+    [recipe().copy('x', '/a$b'), 'toDockerfile: "/a$b" holds a $, which a Dockerfile takes for a variable'],
+    [recipe().copy('ab://c', '/x'), 'toDockerfile: "ab://c" would be read as a URL'],
+    [recipe().copy('x\\', '/x'), 'toDockerfile: COPY "x'],
+    [recipe().runCmd('x', { user: 'me\\' }), 'toDockerfile: USER'],
+    [recipe().runCmd('x', { user: 'a\nb' }), 'toDockerfile: RUN holds a line break'],
+    ...['a b', 'a"b', "a'b", 'a\\b', 'a$b'].map((user) => {
+      const words = `toDockerfile: ${JSON.stringify(user)} is no owner that a Dockerfile can name`;
+      return [recipe().copy('x', '/x', { user }), words] as const;
+    }),
+  ] as const) {
+    expect(() => Template.toDockerfile(refused), words).toThrow(InvalidArgumentError);
+    expect(() => Template.toDockerfile(refused), words).toThrow(words);
+  }
+});
+
 test.each(['<<EOF', '<<.e', 'cat <<\\EOF', '<<-EOF cat', "3<<'E O F' cat", '<<"E" cat', 'cat <<-"E"x > /y'])(
   'a here-document of a Dockerfile is refused: %j',
   (rest) => {

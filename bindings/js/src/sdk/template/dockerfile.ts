@@ -9,6 +9,9 @@ import { copySteps, type Recipe } from './recipe.ts';
 /** How long a Dockerfile's command has until it is taken for ready, in milliseconds (protocol fact). */
 const START_TIME = 20_000;
 
+/** As whom a template's steps run where nothing was said (protocol fact). */
+const DEFAULT_USER = 'user';
+
 /** Of no meaning to a sandbox. */
 const IGNORED = ['EXPOSE', 'VOLUME', 'LABEL', 'MAINTAINER', 'STOPSIGNAL', 'HEALTHCHECK'];
 
@@ -84,7 +87,7 @@ export function readDockerfile(content: string, template: TemplateFromImage): vo
     }
   }
   if (!begun) throw new InvalidArgumentError('Dockerfile: it has no FROM');
-  if (!user) template.setUser('user');
+  if (!user) template.setUser(DEFAULT_USER);
   if (!workdir) template.setWorkdir('/home/user');
   const start = [entrypoint, command].filter((each) => each !== undefined).join(' ');
   if (start !== '') template.setStartCmd(start, waitForTimeout(START_TIME));
@@ -95,20 +98,59 @@ export function writeDockerfile(recipe: Recipe): string {
   if (recipe.image === undefined) {
     throw new InvalidArgumentError('toDockerfile: it begins with a template, which no Dockerfile can name');
   }
-  const lines = recipe.steps.map(({ type, args }) => {
-    if (type === 'RUN') return `RUN ${written(args[0] ?? '')}`;
-    for (const arg of args) refuseLineBreak(type, arg);
+  let user = DEFAULT_USER;
+  const lines = recipe.steps.flatMap(({ type, args }) => {
+    for (const arg of type === 'RUN' ? args.slice(1) : args) refuseLineBreak(type, arg);
+    const [first = '', other = user] = args;
     switch (type) {
+      case 'RUN': {
+        const run = `RUN ${written(first)}`;
+        return other === user ? [run] : [userLine(other), run, userLine(user)];
+      }
       case 'COPY':
-        return onOneLine(`COPY ${args[0]} ${args[1]}`);
+        return [copyLine(args)];
       case 'ENV':
-        return `ENV ${args.flatMap((name, at) => (at % 2 === 0 ? [`${name}=${quote(args[at + 1] ?? '')}`] : [])).join(' ')}`;
+        return [
+          `ENV ${args.flatMap((name, at) => (at % 2 === 0 ? [`${name}=${quote(args[at + 1] ?? '')}`] : [])).join(' ')}`,
+        ];
+      case 'USER':
+        user = first;
+        return [userLine(user)];
       default:
-        return onOneLine(`${type} ${args.join(' ')}`);
+        return [`${type} ${word(type, first)}`];
     }
   });
   const start = recipe.startCmd === undefined ? [] : [`ENTRYPOINT ${written(recipe.startCmd)}`];
   return `${[`FROM ${recipe.image}`, ...lines, ...start].join('\n')}\n`;
+}
+
+/** A COPY. Paths that words could not hold are written in the JSON form. */
+function copyLine([src = '', dest = '', owner = '', mode = '']: readonly string[]): string {
+  const paths = [src, dest];
+  for (const path of paths) {
+    refuseEscape('COPY', path);
+    if (path.includes('$')) throw unwritable(path, 'holds a $, which a Dockerfile takes for a variable');
+  }
+  if (src.includes('://')) throw unwritable(src, 'would be read as a URL');
+  if (/[\s"'\\$]/.test(owner)) throw unwritable(owner, 'is no owner that a Dockerfile can name');
+  const isPlain = paths.every((path) => !/^(?:\[|--|<<)|[\s"'\\]/.test(path));
+  return [
+    'COPY',
+    ...(owner === '' ? [] : [`--chown=${owner}`]),
+    ...(mode === '' ? [] : [`--chmod=${mode}`]),
+    ...(isPlain ? paths : [JSON.stringify(paths)]),
+  ].join(' ');
+}
+
+function userLine(user: string): string {
+  return `USER ${word('USER', user)}`;
+}
+
+/** An instruction's one argument: as it is, or in quotes where it would be read as something else. */
+function word(type: string, text: string): string {
+  refuseEscape(type, text);
+  if (text.trim() === text && !/^--|["'\\]/.test(text)) return text;
+  return `"${text.replaceAll(/["\\]/g, '\\$&')}"`;
 }
 
 /** Where a command would not be read as it is: it is of several lines, goes on, or begins as something else does. */
@@ -125,10 +167,15 @@ function refuseLineBreak(type: string, arg: string): void {
   throw new InvalidArgumentError(`toDockerfile: ${type} holds a line break, which a line of a Dockerfile cannot hold`);
 }
 
-/** An instruction that the next line is no part of. */
-function onOneLine(line: string): string {
-  if (!/\\\s*$/.test(line)) return line;
-  throw new InvalidArgumentError(`toDockerfile: ${JSON.stringify(line)} ends with the sign that lets a line go on`);
+/** Refuses what ends with the escape character, in every form alike: as it is, the next line would be a part of it. */
+function refuseEscape(type: string, text: string): void {
+  if (!/\\\s*$/.test(text)) return;
+  const what = `${type} ${JSON.stringify(text)}`;
+  throw new InvalidArgumentError(`toDockerfile: ${what} ends with the sign that lets a line go on`);
+}
+
+function unwritable(text: string, why: string): InvalidArgumentError {
+  return new InvalidArgumentError(`toDockerfile: ${JSON.stringify(text)} ${why}`);
 }
 
 /** What the directives at the top of a Dockerfile look like. */
@@ -192,12 +239,13 @@ function copy(template: TemplateFromImage, { name, flags, rest, line, escaping }
     else if (flag === 'chmod') throw wrong(line, '--chmod wants digits, such as 755');
     else throw wrong(line, `--${flag} is not supported`);
   }
-  const words = rest.startsWith('[') ? list(rest) : split(rest, line, escaping);
+  const isList = rest.startsWith('[');
+  const words = isList ? list(rest) : split(rest, line, escaping);
   const dest = words?.pop();
   if (words === undefined || dest === undefined || words.length === 0) throw wrong(line, 'it names no files');
   for (const source of words) {
     if (source.includes('://')) throw wrong(line, 'files are copied from here only, not from URLs');
-    if (source.startsWith('<<')) throw wrong(line, 'here-documents are not supported');
+    if (!isList && source.startsWith('<<')) throw wrong(line, 'here-documents are not supported');
     if (source.includes('$') || dest.includes('$')) throw wrong(line, 'variables are not filled in in paths');
     if (name === 'ADD' && ARCHIVE.test(source)) {
       const instead = 'COPY copies it as it is, and RUN can unpack it';
