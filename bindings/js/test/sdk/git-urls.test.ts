@@ -30,7 +30,14 @@ test.each([
 
 test.each([
   ...['/srv/a.git', 'git@host:a.git', 'ssh://git@host/a', 'https://git.example/a', 'https://me@git.example/a'],
-  ...['ssh://git@host:2222/a@v1', 'ssh://me:@host/a', 'ssh://host:22/a:b@c', 'git@host:me/a:b@c', 'me@host:a@b'],
+  ...[
+    'https://h:8080/@scope/a?b=c',
+    'ssh://git@host:2222/a@v1',
+    'ssh://me:@host/a',
+    'ssh://host:22/a:b@c',
+    'git@host:me/a:b@c',
+    'me@host:a@b',
+  ],
   ...['file:///srv/a:b@c', '/srv/a:b@c', 'ext::ssh -p 22 git@host %S a', 'x::https://me@h/a'],
   ...['https://ghp_me@h/a', 'https://glpat-of-the-team@h/a', 'https://ghp_0123456789%20bcdef0123@h/a'],
   ...[`https://${HEX.slice(1)}@h/a`, `https://${HEX.toUpperCase()}@h/a`],
@@ -46,7 +53,7 @@ test('a token in the URL of a remote would stay there, and is refused', async ()
   await expect(added).rejects.not.toThrow('ghp_');
 });
 
-test.each(['pa#ss', 'pa/ss', 'pa?ss', '12#3'])(
+test.each(['pa#ss', 'pa/ss', 'pa?ss', '12#3', '12?3', '443?3', '12/3?4'])(
   'a password %s that ends the URL before its host is not handed to git in an argument',
   async (password) => {
     const { git } = new Sandbox({ sandboxId: 'i0', envdVersion: '0.6.13', apiKey: 'k' });
@@ -65,6 +72,7 @@ test.each([
   ...['ssh://me:hunter2@h/a', 'SSH://me:hunter2@h:22/a', ' ssh://me:hunter2@h/a', 'git+ssh://me:hunter2@h/a'],
   ...['ftp://me:hunter2@h/a', 'ftps://me:hunter2@h/a', 'ftps://:hunter2@h/a', 'git://me:hunter2@h/a'],
   ...['ssh://me:hunter2/x@h/a', 'ssh://me:hunter2?x@h/a', 'ssh://me:hunter2#x@h/a', 'ssh://me:2#hunter2@h/a'],
+  ...['ssh://me:2?hunter2@h/a', 'ftp://me:2?hunter2@h/a'],
   ...['ssh://me:hunter2@h:port/a', 'file://me:hunter2@h/a', 'ssh://me:hunter2@/a', 'x_y://me:hunter2@h/a'],
   // A helper of git's is told what stands behind its name.
   ...['ext::https://me:hunter2@h/a', 'x::ftp://me:hunter2@h/a'],
@@ -79,6 +87,31 @@ test.each([
     await expect(refused).rejects.toThrow(OF_HTTP);
     await expect(refused).rejects.not.toThrow('hunter2');
     await expect(refused).rejects.toBeInstanceOf(InvalidArgumentError);
+  }
+});
+
+test.each([
+  ...['https://me:hunter2@h/a', ' https://me:hunter2@h/a', 'https://me:hunter2@h/a\n', 'https://me:hunter2/@h/a'],
+  ...['https://me:2?hunter2@h/a', 'https://me:2#hunter2@h/a', 'ssh://me:hunter2@h/a', '-x://me:hunter2@h/a'],
+  'https://ghp_hunter2hunter2hunter2@h/a',
+])('a password in the URL %j that is pushed to or pulled from is not handed to git in an argument', async (remote) => {
+  const fetch = () => {
+    throw new Error('something was sent');
+  };
+  const opts = { apiKey: 'k', apiUrl: 'http://control.test', sandboxUrl: 'http://sandbox.test', fetch, retries: 0 };
+  const { git } = new Sandbox({ ...opts, sandboxId: 'i0', envdVersion: '0.6.13' });
+  const login = { username: 'me', password: 'other' };
+  for (const refused of [
+    git.push('/a', { remote }),
+    git.push('/a', { remote, branch: 'main' }),
+    git.push('/a', { remote, ...login }),
+    git.pull('/a', { remote }),
+    git.pull('/a', { remote, branch: 'main', ...login }),
+  ]) {
+    await expect(refused).rejects.toBeInstanceOf(InvalidArgumentError);
+    await expect(refused).rejects.toThrow(
+      /^remote: it holds a password or a token, which would be in the sandbox's list of processes; give credentials$/,
+    );
   }
 });
 

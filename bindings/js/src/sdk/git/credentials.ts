@@ -10,7 +10,7 @@ import { type CommandResult, InvalidArgumentError, UnsupportedError } from '../e
 import { masked, without } from '../masked.ts';
 import { hide } from '../runtime.ts';
 import { quote } from '../shell.ts';
-import { at, failure, git, runProgram } from './run.ts';
+import { at, failure, git, runProgram, word } from './run.ts';
 import type { GitRequestOpts } from './types.ts';
 
 /** Reads the credentials, and runs git with a descriptor 9 from which they can be read as often as they are asked for. */
@@ -89,7 +89,7 @@ export function split(text: string): SplitUrl {
     return ofAnotherScheme(text);
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return ofAnotherScheme(text, url);
-  if (url.hash.includes('@')) throw unreadable();
+  if (mayEndInPassword(url)) throw unreadable();
   const name = decoded(url.username);
   // Git would keep a token, as it keeps names.
   const user = url.password === '' ? userOfToken(name) : undefined;
@@ -104,10 +104,30 @@ export function split(text: string): SplitUrl {
 function ofAnotherScheme(text: string, url?: URL): SplitUrl {
   // Behind the name of a helper of git's there is another URL, and what cannot be read may hold a password all the same.
   const isRead = url !== undefined && url.host !== '';
-  const holdsPassword = isRead ? url.password !== '' || url.hash.includes('@') : /:\/\/[^/?#@]*:[^@]+@/.test(text);
+  const holdsPassword = isRead ? url.password !== '' || mayEndInPassword(url) : /:\/\/[^/?#@]*:[^@]+@/.test(text);
   if (!holdsPassword) return { plain: text };
   throw new InvalidArgumentError(
     "url: a password can be used with http and https alone; it would be in the sandbox's list of processes and in its configuration",
+  );
+}
+
+/** Whether what seems a port may be the beginning of a password, which a `?` or a `#` in it ends. */
+function mayEndInPassword(url: URL): boolean {
+  return [url.search, url.hash].some((rest) => rest.includes('@'));
+}
+
+/** What git pushes to or pulls from: a remote's name, or a URL without a password. */
+export function checkRemote(remote: string): string {
+  let isPlain: boolean;
+  try {
+    isPlain = split(remote).credentials === undefined;
+  } catch {
+    isPlain = false;
+  }
+  // Before any other check, which would repeat it.
+  if (isPlain) return word('remote', remote);
+  throw new InvalidArgumentError(
+    "remote: it holds a password or a token, which would be in the sandbox's list of processes; give credentials",
   );
 }
 

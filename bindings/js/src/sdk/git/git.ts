@@ -5,7 +5,7 @@ import { type CommandResult, GitUpstreamError, InvalidArgumentError, SandboxErro
 import { checkNames } from '../known.ts';
 import { through } from '../trail.ts';
 import { whole } from '../validate.ts';
-import { Credentials, gitAs, type SplitUrl, split, store, storeInRepository } from './credentials.ts';
+import { Credentials, checkRemote, gitAs, type SplitUrl, split, store, storeInRepository } from './credentials.ts';
 import { OF } from './names.ts';
 import { at, failure, git, tryGit, word } from './run.ts';
 import { parseBranches, parseStatus } from './status.ts';
@@ -199,9 +199,10 @@ export class Git {
   async push(path: string, opts: GitPushOpts = {}): Promise<CommandResult> {
     this.checkNames('push', opts, OF.push);
     const credentials = Credentials.of(opts);
+    const given = opts.remote === undefined ? undefined : checkRemote(opts.remote);
     const branch = opts.branch === undefined ? await this.currentBranch(path, opts) : word('branch', opts.branch);
     const found = branch === undefined ? undefined : () => this.remoteOf(path, branch, opts);
-    const remote = opts.remote === undefined ? await found?.() : word('remote', opts.remote);
+    const remote = given ?? (await found?.());
     if (remote === undefined || branch === undefined) {
       throw new GitUpstreamError('could not push: nobody can tell where to: give remote and branch');
     }
@@ -218,7 +219,7 @@ export class Git {
   async pull(path: string, opts: GitPullOpts = {}): Promise<CommandResult> {
     this.checkNames('pull', opts, OF.pull);
     const credentials = Credentials.of(opts);
-    let remote = opts.remote === undefined ? undefined : word('remote', opts.remote);
+    let remote = opts.remote === undefined ? undefined : checkRemote(opts.remote);
     const branch = opts.branch === undefined ? undefined : word('branch', opts.branch);
     if (remote === undefined && (branch !== undefined || credentials !== undefined)) {
       remote = await this.remoteOf(path, (await this.currentBranch(path, opts)) ?? '', opts);
