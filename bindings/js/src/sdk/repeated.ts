@@ -30,12 +30,17 @@ function exitWithout({ exitCode, error, stdout, stderr }: CommandExitError, secr
   return new CommandExitError({ exitCode, error: words, stdout: shownOut, stderr: shownErr });
 }
 
+/** What may be secret in a network as it is sent: its proxy's password, and the headers that its rules set. */
+export function ofNetwork(network: unknown): readonly unknown[] {
+  const { egressProxy, rules } = (network ?? {}) as { egressProxy?: { password?: unknown }; rules?: object };
+  return [egressProxy?.password, rules];
+}
+
 /** How a create ended, whose server may have repeated what it was sent: variables, a configuration, what a network has secret. */
 export function withoutSent(error: unknown, body: Record<string, unknown>): unknown {
   if (!(error instanceof CreateNotDone) || error.answer?.body === undefined) return error;
-  const { egressProxy, rules } = (body.network ?? {}) as { egressProxy?: { password?: unknown }; rules?: object };
   const told = new TextDecoder().decode(error.answer.body);
-  const shown = maskedAll(told, secretsIn(body.envVars, body.mcp, egressProxy?.password, rules));
+  const shown = maskedAll(told, secretsIn(body.envVars, body.mcp, ofNetwork(body.network)));
   if (shown === told) return error;
   return Object.assign(error, { answer: { ...error.answer, body: new TextEncoder().encode(shown) } });
 }

@@ -188,6 +188,28 @@ test("a password of a sandbox's proxy and headers of its rules are in no error o
   expect(toldOf(error, 'hunter2')).toEqual([]);
 });
 
+test("a password of a sandbox's proxy and headers of its rules are in no error of a change of its network", async () => {
+  const network = {
+    egressProxy: { address: 'proxy.example:3128', password: 'hunter2-of-the-proxy' },
+    rules: new Map([['api.example.com', [{ transform: () => ({ headers: { Authorization: 'Bearer hunter2' } }) }]]]),
+  };
+  for (const [status, said] of [
+    [400, (sent: string) => JSON.stringify({ message: `bad: ${sent}` })],
+    [500, (sent: string) => `bad: ${'x'.repeat(150)}${sent}`],
+    [200, (sent: string) => `bad: ${'x'.repeat(150)}${sent}`],
+  ] as const) {
+    const fetch = async (_: unknown, init?: RequestInit) => new Response(said(String(init?.body)), { status });
+    const opts = { apiKey: 'k', apiUrl: 'http://control.test', fetch, retries: 0 };
+    const sandbox = new Sandbox({ ...opts, sandboxId: 'i1', envdVersion: '0.6.13' });
+    for (const call of [() => Sandbox.updateNetwork('i1', network, opts), () => sandbox.updateNetwork(network)]) {
+      const error: unknown = await call().catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(OnceboxError);
+      expect(String(error)).toContain('bad: ');
+      expect(toldOf(error, 'hunter2')).toEqual([]);
+    }
+  }
+});
+
 test.each([
   ['in a message', 400, (given: string) => JSON.stringify({ code: 'invalid_argument', message: `no such ${given}` })],
   ['of an answer that leaves all open', 500, (given: string) => JSON.stringify({ message: `no such ${given}` })],
@@ -204,6 +226,7 @@ test.each([
   const { envs } = GIVEN;
   for (const call of [
     () => sandbox.commands.run('true', { envs }),
+    () => sandbox.commands.run('true', { envs, durable: true, reattachments: 0 }),
     () => sandbox.git.status('/a', { envs }),
     () => sandbox.pty.create({ envs, cols: 80, rows: 24, onData: () => {} }),
     () => sandbox.runCode('1', { envs }),
@@ -215,6 +238,40 @@ test.each([
       expect(toldOf(error, secret)).toEqual([]);
   }
 });
+
+test.each([
+  ['at once', ''],
+  ['across the end of what is shown', 'x'.repeat(180)],
+])(
+  "what a durable command's wrapper writes of the command's variables is in no error of its start: %s",
+  async (_, before) => {
+    const { envs } = GIVEN;
+    const fetch = async (_: unknown, init?: RequestInit) => {
+      const sent = (await new Response(init?.body).text()).replace(/^[^{]*/s, '');
+      const given = Object.values(JSON.parse(sent || '{}').process?.envs ?? {}).join(', ');
+      // In pieces that end within a secret, and within a character.
+      const written = Buffer.from(`no such ${before}${given}`);
+      const cuts = [0, before.length + 20, written.indexOf('\u00c4') + 1, written.length];
+      const pieces = cuts.slice(1).map((cut, at) => written.subarray(cuts[at], cut));
+      const data = pieces.map((piece) => ({ data: { stderr: piece.toString('base64') } }));
+      const end = pack({});
+      end[0] = 2;
+      const events = [{ start: { pid: 1 } }, ...data, { end: { status: `exit status 2: ${given}`, exited: true } }];
+      const body = new Blob([...events.map((event) => pack({ event })), end]);
+      return new Response(body, { headers: { 'Content-Type': 'application/connect+json' } });
+    };
+    const opts = { apiKey: 'k', apiUrl: 'http://control.test', sandboxUrl: 'http://sandbox.test', fetch, retries: 0 };
+    const sandbox = new Sandbox({ ...opts, sandboxId: 'i1', envdVersion: '0.6.13' });
+    const run = sandbox.commands.run('true', { envs, durable: true, reattachments: 0 });
+    const error: unknown = await run.catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(OnceboxError);
+    expect(String(error)).toMatch(/exit status 2: .*no such /s);
+    for (const secret of Object.values(envs).filter((each) => each !== 'such')) {
+      expect(toldOf(error, secret)).toEqual([]);
+      expect(toldOf(error, secret.slice(0, 12))).toEqual([]);
+    }
+  },
+);
 
 test('what else an error holds has no secret in it either', () => {
   const result = { exitCode: 1, stdout: 'out hunter2', stderr: 'err hunter2', error: 'hunter2' };

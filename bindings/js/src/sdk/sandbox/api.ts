@@ -5,6 +5,7 @@ import { ConnectionConfig } from '../config.ts';
 import { query, segment } from '../endpoints.ts';
 import { InvalidArgumentError, NotFoundError, SandboxNotFoundError } from '../errors.ts';
 import { ClientFactory } from '../paginator.ts';
+import { ofNetwork, secretsIn } from '../repeated.ts';
 import { sandboxId as checked, seconds, text, whole } from '../validate.ts';
 import { withNewSandboxes, withNewSnapshots } from './candidates.ts';
 import { defined, type SandboxNetworkUpdate, updateBody } from './network.ts';
@@ -117,6 +118,7 @@ export class SandboxApi extends ClientFactory {
       path,
       json,
       classes: MISSING,
+      secrets: secretsIn(ofNetwork(json)),
     });
   }
 

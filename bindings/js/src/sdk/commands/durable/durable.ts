@@ -2,6 +2,7 @@
 
 import { watchdogOf } from '../../envd/stream.ts';
 import { InvalidArgumentError, TimeoutError } from '../../errors.ts';
+import { secretsIn } from '../../repeated.ts';
 import { randomHex } from '../../runtime.ts';
 import { through } from '../../trail.ts';
 import { milliseconds, text, variables, whole } from '../../validate.ts';
@@ -65,11 +66,12 @@ export async function startDurable(start: DurableStart, opts: DurableOpts, signa
   if (full !== 'block' && full !== 'kill') {
     throw new InvalidArgumentError(`whenFull: ${JSON.stringify(full)} is none of block, kill`);
   }
-  const spool = spoolOf({ ...start, id: start.id ?? randomHex(16) });
+  const envs = variables('envs', start.envs);
+  const spool = spoolOf({ ...start, id: start.id ?? randomHex(16), secrets: secretsIn(envs) });
   const seconds = start.timeoutMs === 0 ? '0' : Math.max(start.timeoutMs / 1000, 0.001).toFixed(3);
   const launch: Launch = {
     args: [String(limit), full, seconds, start.stdin ? '1' : '0', ...start.argv],
-    surroundings: { envs: variables('envs', start.envs), cwd: start.cwd },
+    surroundings: { envs, cwd: start.cwd },
   };
   const begin = (noting: Spool) => followed(spool, new Following(noting, { stdout: 0, stderr: 0 }, launch, signal));
   return through(spool, begin, 'it may have been started before');

@@ -164,7 +164,7 @@ export class Following {
       ? { mode: 'run', args: [...args, ...launch.args], surroundings: launch.surroundings }
       : { mode: 'tail', args };
     const attached = await this.spool.start(this.action, call, this.signal);
-    return { attached, frames: new Frames(), words: new Words() };
+    return { attached, frames: new Frames(), words: new Words(this.spool.options.secrets) };
   }
 
   private close(): void {

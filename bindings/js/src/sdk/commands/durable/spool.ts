@@ -17,6 +17,7 @@ import {
   SupersededError,
   UnsupportedError,
 } from '../../errors.ts';
+import { maskedAll } from '../../repeated.ts';
 import { randomHex, sleep } from '../../runtime.ts';
 import type { Trail } from '../../trail.ts';
 import { Attached } from '../attached.ts';
@@ -68,6 +69,8 @@ export interface SpoolOptions {
   readonly reattachments: number;
   /** In milliseconds; 0: none. */
   readonly requestTimeoutMs: number;
+  /** Of the command's variables: what no error may tell. */
+  readonly secrets?: readonly string[] | undefined;
 }
 
 /** The spool of one command. */
@@ -86,7 +89,7 @@ export class Spool {
 
   /** Starts a call, and returns once it runs. `remoteTimeoutMs`: when the sandbox kills it; 0: never. */
   async start(action: string, call: WrapperCall, signal: AbortSignal, remoteTimeoutMs = 0): Promise<Attached> {
-    const { envd, id, user, shell, watchdog, requestTimeoutMs } = this.options;
+    const { envd, id, user, shell, watchdog, requestTimeoutMs, secrets } = this.options;
     const [cmd = 'sh', ...first] = shell;
     const args = [...first, '-c', 'eval "$1"', 'oncebox', WRAPPER, shell.join(' '), call.mode, id, ...call.args];
     const { envs = {}, cwd } = call.surroundings ?? {};
@@ -104,6 +107,7 @@ export class Spool {
       user,
       requestTimeoutMs: limit,
       watchdog,
+      secrets,
       signal: limited.signal,
     } as const;
     try {
@@ -218,7 +222,7 @@ export class Spool {
         await closeInput(envd, attached.pid, { signal });
       }
       const frames = new Frames();
-      const words = new Words();
+      const words = new Words(this.options.secrets);
       let last: Said | undefined;
       for (;;) {
         const { data, end } = await attached.next();
@@ -234,19 +238,29 @@ export class Spool {
   }
 }
 
+/** The most that is kept of a wrapper's complaints, far more than is shown: of a secret that was cut nobody knows it. */
+const MAX_KEPT = 64 << 10;
+
 /** What a wrapper complains of. */
 export class Words {
   private text = '';
+  private readonly decoder = new TextDecoder();
+
+  constructor(
+    /** What must not be told of it. */
+    private readonly secrets: readonly string[] = [],
+  ) {}
 
   /** Adds a piece of its standard error, in base64. */
   add(base64: string): void {
-    if (this.text.length < 200) this.text += new TextDecoder().decode(fromBase64(base64));
+    if (this.text.length < MAX_KEPT) this.text += this.decoder.decode(fromBase64(base64), { stream: true });
   }
 
   /** What it means that it ended without a word. */
   failed(action: string, status: string): ConnectionLostError {
-    const words = JSON.stringify(this.text.slice(0, 200));
-    return new ConnectionLostError(`could not ${action}: the wrapper ended early (${status}); it wrote ${words}`);
+    const [ended, written] = [status, this.text].map((each) => maskedAll(each, this.secrets));
+    const words = JSON.stringify(written?.slice(0, 200));
+    return new ConnectionLostError(`could not ${action}: the wrapper ended early (${ended}); it wrote ${words}`);
   }
 }
 
