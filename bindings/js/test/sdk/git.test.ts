@@ -85,6 +85,9 @@ describe.skipIf(!available)('git', () => {
     await git.commit(one, "it's second");
     await git.push(one, { remote: 'origin', branch: 'main', setUpstream: false });
     await git.pull(two);
+    // A URL is as good as a remote's name; nobody is there.
+    const nobody = { remote: 'http://127.0.0.1:1/r', branch: 'main', username: 'me', password: 'secret' };
+    await expect(git.push(one, nobody)).rejects.toThrow(/unable to access/);
     expect(await files.read('two/f')).toBe('2\n');
     await git.createBranch(two, 'side');
     expect(await git.branches(two)).toEqual({ branches: ['main', 'side'], currentBranch: 'side' });

@@ -286,6 +286,8 @@ export class Git {
     opts: GitRequestOpts,
   ): Promise<URL | undefined> {
     if (credentials === undefined) return undefined;
+    const own = split(remote).url;
+    if (own !== undefined) return own;
     const url = await this.remoteGet(path, remote, opts);
     if (url === undefined) {
       throw new InvalidArgumentError(`remote: the repository has no remote ${JSON.stringify(remote)}`);
