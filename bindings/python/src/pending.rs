@@ -162,7 +162,6 @@ impl Pending {
                 !matches!(state.phase, Phase::Running)
             });
             if is_over {
-                runtime::stand_still_at_the_end(py);
                 return self.take(py);
             }
             // Asked once it takes long: a hundred threads that wait would want the interpreter's lock all the time. A handler
@@ -190,6 +189,8 @@ impl Pending {
 
     /// The result of what has ended, once.
     fn take(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        // A loop in a thread of its own is told of ends that are the interpreter's.
+        runtime::stand_still_at_the_end(py);
         match self.shared.result() {
             Some(finished) => finished(py),
             None => Err(PyRuntimeError::new_err("oncebox: this operation has no result to be taken")),
